@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairqueue._stores.engine import UnsafeServer
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 
 
 class Connection:
@@ -14,7 +14,7 @@ class Connection:
     ``bring`` stores the limits of the process; None: a tool that neither publishes nor claims.
     """
 
-    def __init__(self, store: AnyStore, bring: Callable[[], bool] | None) -> None:
+    def __init__(self, store: StoreBase, bring: Callable[[], bool] | None) -> None:
         self._store, self._bring = store, bring
         self._is_ready = self._is_reached = False
 
@@ -29,13 +29,13 @@ class Connection:
         self._is_ready = True
         return same
 
-    def connected(self) -> AnyStore:
+    def connected(self) -> StoreBase:
         """Return the store for publishes and claims."""
         if not self._is_ready:
             self.connect()
         return self._store
 
-    def reached(self) -> AnyStore:
+    def reached(self) -> StoreBase:
         """Return the store for operators, also on a server that may lose jobs."""
         if not (self._is_ready or self._is_reached):
             try:

@@ -21,7 +21,7 @@ from fairqueue._settings import Settings, split_settings
 from fairqueue._stores import open_store
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.asking import ask_anything, refuse_if_full
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._tally import Tally
 from fairqueue._tracing import Tracing
@@ -78,7 +78,7 @@ class FairQueue:
         *,
         settings: Settings | None = None,
         client: Any = None,
-        store: AnyStore | None = None,
+        store: StoreBase | None = None,
         authoritative: bool = False,
         brings_limits: bool = True,
         **options: Any,
@@ -87,9 +87,9 @@ class FairQueue:
         self.settings = settings or Settings.load({**in_url, **options})
         self.store = sharded(store or open_store(rest, client=client, settings=self.settings))
         self._claimer = self._introduced = Claimers(self.store, self.settings)
-        self.owed = self._claimer
+        self.endings = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
-        self.introduction = self._claimer.introduction
+        self.presence = self._claimer.presence
         """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
         self._connection = Connection(self.store, self._bring_limits if brings_limits else None)
         self._connected = self._connection.connected

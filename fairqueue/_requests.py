@@ -15,7 +15,7 @@ from uuid import UUID
 from fairqueue._claim.claimer import Owner
 from fairqueue._settings import Settings
 from fairqueue._stores import replies
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._threads import (
     TIMEOUTS_PER_LEASE,
     native_event,
@@ -79,7 +79,7 @@ class Requests:
 
     def __init__(
         self,
-        connected: Callable[[], AnyStore],
+        connected: Callable[[], StoreBase],
         settings: Settings,
         before: Callable[[str], None],
     ) -> None:
@@ -210,7 +210,7 @@ class Requests:
             self._stopped = None
 
     def _run(self, stopped: threading.Event) -> None:
-        stores: list[AnyStore] = []
+        stores: list[StoreBase] = []
 
         def renew() -> bool:
             try:
@@ -237,7 +237,7 @@ class Requests:
         """Whether leases may have ended, as in an outage: an admission must not drop them then."""
         return time.monotonic() - self._renewed > self._lease_seconds * LATE_PER_LEASE
 
-    def renew(self, store: AnyStore) -> None:
+    def renew(self, store: StoreBase) -> None:
         """Renew all places, as the thread does; those that the store has lost count again."""
         sent, named = time.monotonic(), self._in_flight()
         if named:

@@ -203,7 +203,7 @@ class Finish:
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class QueueHead:
     """How a queue stands on a shard, in the virtual time that all shards share."""
 
     head: float | None
@@ -221,7 +221,7 @@ class Claimed:
     """Fencing tokens of finishes that had no effect because their lease was lost."""
     wait_seconds: float
     """Claim again after this many seconds if no wake-up arrives first."""
-    stands: tuple[Stand, ...] = ()
+    heads: tuple[QueueHead, ...] = ()
     """How each queue of the claim stands on this shard, where that was asked."""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fairqueue import Settings
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue.operate import Operators
 
 
-def operators_of(store: AnyStore) -> Operators:
+def operators_of(store: StoreBase) -> Operators:
     """Return all parts."""
     return Operators(lambda: store, Settings())

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from fairqueue._settings import Settings
 from fairqueue._shards.placement import Time
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish, Lease
 from fairqueue._utils import this_process
@@ -46,7 +46,7 @@ class _Call(Generic[T]):
 
 def _joined(first: Claimed, then: Claimed) -> Claimed:
     lost = first.lost | then.lost
-    return Claimed(first.leases + then.leases, lost, then.wait_seconds, then.stands)
+    return Claimed(first.leases + then.leases, lost, then.wait_seconds, then.heads)
 
 
 def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
@@ -58,7 +58,7 @@ def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
 
 
 def renewed_leases(
-    store: AnyStore, leases: Sequence[Lease], lease_seconds: float
+    store: StoreBase, leases: Sequence[Lease], lease_seconds: float
 ) -> tuple[tuple[Lease, ...], frozenset[int]]:
     """Renew leases between the call that leased them and the one that returns them.
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 from fairqueue._claim.claimer import Claimer, Owner, claim_when_woken, renewed_leases
 from fairqueue._claim.permits import Permits
-from fairqueue._claim.presence import Introduction
+from fairqueue._claim.presence import Presence
 from fairqueue._settings import Settings
 from fairqueue._shards.order import EmptyShards, ShardOrder
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Claimed, Ending, Finish, Lease, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
@@ -49,7 +49,7 @@ class _Shard:
 
     def restart(self) -> None:
         """Drop the pending ends of another owner."""
-        self.owed: list[Finish] = []
+        self.pending: list[Finish] = []
         """Pending ends, which their callers need not report again."""
         self.returns: list[_Return] = []
 
@@ -86,7 +86,7 @@ class Claimers:
         self._store, self._settings = store, settings
         self._owner = Owner()
         self._shards: list[_Shard] = []
-        self.introduction = Introduction(settings)
+        self.presence = Presence(settings)
         """What operators see of this owner."""
         self._order = ShardOrder()
         self._empty = EmptyShards()
@@ -99,7 +99,7 @@ class Claimers:
         self._lock = threading.RLock()
         for shard in self._shards:
             shard.restart()
-        self.introduction.restart()
+        self.presence.restart()
         self._permits = Permits(self._store, self._name, self._settings.lease_seconds)
         self._leases: tuple[Lease, ...] = ()
         self._recovered: tuple[Lease, ...] = ()
@@ -148,7 +148,7 @@ class Claimers:
         """
         with self._exclusive():
             if n > 0:
-                self._introduce(queues)
+                self._tell_presence(queues)
             if len(self._shards) == 1:
                 claimed = self._shards[0].claimer.claim(queues, n, finishes)
                 with suppress(FairQueueError):  # the claim itself has succeeded
@@ -167,10 +167,10 @@ class Claimers:
             self._leases, self._lost, self._finished = (), frozenset(), frozenset()
             return claimed
 
-    def _introduce(self, queues: Sequence[str]) -> None:
+    def _tell_presence(self, queues: Sequence[str]) -> None:
         shards = self.answering or self._store.shards
         with suppress(*[StoreUnavailable] if len(shards) > 1 else ()):
-            self.introduction.before_claim(queues, shards, self._name)
+            self.presence.before_claim(queues, shards, self._name)
 
     def _look_for_shards(self) -> None:
         self._store.look(self.answering)
@@ -181,7 +181,7 @@ class Claimers:
         queues, n = self._permitted(queues, n, call)
         left = list(self._shards)
         if call.woken or has_waiter:
-            asked = call.woken | {shard.number for shard in left if shard.owed}
+            asked = call.woken | {shard.number for shard in left if shard.pending}
             empty = self._empty.seconds_left(queues, but=asked)
             call.waits += empty.values()
             left = [shard for shard in left if shard.number not in empty]
@@ -189,7 +189,7 @@ class Claimers:
             self._peek(left, queues, call)
         while left:
             if n <= len(self._leases):
-                left = [each for each in left if each.owed or each.number in call.woken]
+                left = [each for each in left if each.pending or each.number in call.woken]
             if left and not self._ask(shard := self._next(queues, left), queues, n, call):
                 left.remove(shard)
         if call.failed is not None and not (call.has_answer or self._leases) and self._all_rest():
@@ -218,14 +218,14 @@ class Claimers:
     def _next(self, queues: Sequence[str], left: Sequence[_Shard]) -> _Shard:
         """Return the shard to ask; shards of servers that have just failed come last."""
         among = [each.number for each in left if not each.rests] or [each.number for each in left]
-        ending = {shard.number for shard in left if shard.owed}
+        ending = {shard.number for shard in left if shard.pending}
         return self._shards[self._order.first(queues, among, ending)]
 
     def _ask(self, shard: _Shard, queues: Sequence[str], n: int, call: _Call) -> bool:
         """Finish and claim on one shard; True: others come first, and it may be asked again."""
         if shard.rests and (call.has_answer or shard.breaker in call.failed_at):
             return False
-        number, wanted, ends = shard.number, max(0, n - len(self._leases)), list(shard.owed)
+        number, wanted, ends = shard.number, max(0, n - len(self._leases)), list(shard.pending)
         others = (
             []
             if number in call.passed
@@ -237,7 +237,7 @@ class Claimers:
         except FairQueueError as error:
             self._fail(shard, error, call)
             return False
-        self._order.note(number, queues, part.stands)
+        self._order.note(number, queues, part.heads)
         self._empty.note(number, queues, part.wait_seconds if len(part.leases) < wanted else 0.0)
         if part.leases:
             self._order.served(number)
@@ -261,11 +261,11 @@ class Claimers:
             if is_new or self._empty.had_none(shard.number) or shard.rests:
                 continue
             try:
-                stands = shard.store.stands(queues, self._order.times(queues))
+                heads = shard.store.queue_heads(queues, self._order.times(queues))
             except FairQueueError as error:
                 self._fail(shard, error, call)
             else:
-                self._order.note(shard.number, queues, stands)
+                self._order.note(shard.number, queues, heads)
 
     def _fail(self, shard: _Shard, error: FairQueueError, call: _Call) -> None:
         call.failed = error
@@ -307,12 +307,12 @@ class Claimers:
                 self._permits.ended([finish.fence])
             if number >= len(self._shards):
                 self._lost |= {finish.fence}
-            elif done not in {*self._finished, *_named(self._shards[number].owed)}:
-                self._shards[number].owed.append(finish)
+            elif done not in {*self._finished, *_named(self._shards[number].pending)}:
+                self._shards[number].pending.append(finish)
 
     def _did(self, shard: _Shard, finishes: Iterable[Finish], lost: frozenset[int]) -> None:
         done = _named(finishes)
-        shard.owed = [each for each in shard.owed if (each.fence, each.ending) not in done]
+        shard.pending = [each for each in shard.pending if (each.fence, each.ending) not in done]
         self._finished |= done
         self._lost |= lost
 
@@ -336,7 +336,7 @@ class Claimers:
         """Send the pending ends; raise if that fails for some of ``own``."""
         failed = None
         for shard in self._shards:
-            some = list(shard.owed)
+            some = list(shard.pending)
             must = not own.isdisjoint(finish.fence for finish in some)
             if not some or (shard.rests and not must):
                 continue
@@ -351,13 +351,13 @@ class Claimers:
             raise failed
 
     @property
-    def owes(self) -> bool:
+    def are_pending(self) -> bool:
         """Whether there are pending ends."""
-        return any(shard.owed or shard.returns for shard in self._shards)
+        return any(shard.pending or shard.returns for shard in self._shards)
 
-    def pay(self) -> None:
+    def flush(self) -> None:
         """Send pending ends to shards that may answer again."""
-        if self.owes:
+        if self.are_pending:
             with self._exclusive():
                 self._finish()
                 self._return_owed()
@@ -365,20 +365,20 @@ class Claimers:
     def _return_owed(self) -> None:
         """Send the pending returns; one that is refused for good waits for its lease to end."""
         for shard in self._shards:
-            for owed in [] if shard.rests else list(shard.returns):
+            for late in [] if shard.rests else list(shard.returns):
                 try:
-                    self._return(shard, owed)
+                    self._return(shard, late)
                 except StoreUnavailable:
                     break  # it is noted
                 except FairQueueError as error:
                     log.warning("a job could not be given back: %s; its lease will end", error)
-                shard.returns.remove(owed)
+                shard.returns.remove(late)
 
-    def owed(self) -> list[tuple[int, float]]:
+    def pending(self) -> list[tuple[int, float]]:
         """Return (fence, worker-seconds) of pending ends, whose leases must live until then."""
         found: list[tuple[int, float]] = []
         for shard in self._shards:
-            found += [(each.fence, each.seconds) for each in [*shard.owed]]
+            found += [(each.fence, each.seconds) for each in [*shard.pending]]
             found += [(each.fence, each.options.get("seconds", 0.0)) for each in [*shard.returns]]
         return found
 
@@ -393,46 +393,46 @@ class Claimers:
         """Move one job to its shard's dead letters; kept and repeated as by :meth:`release`."""
         return self._give_up(_Return("reject", fence, options))
 
-    def _give_up(self, owed: _Return) -> bool:
-        number = shard_of_fence(owed.fence)
+    def _give_up(self, late: _Return) -> bool:
+        number = shard_of_fence(late.fence)
         if number >= len(self._shards):
             return False
         with self._exclusive():
             shard, is_one = self._shards[number], len(self._shards) == 1
             if not is_one:
-                self._permits.ended([owed.fence])
+                self._permits.ended([late.fence])
                 self._permits.give_back()
             if not shard.rests or self._all_rest():
                 try:
-                    return self._return(shard, owed)
+                    return self._return(shard, late)
                 except StoreUnavailable:
                     if is_one or self._all_rest():
                         raise
-            shard.returns.append(owed)
+            shard.returns.append(late)
         return True
 
-    def _return(self, shard: _Shard, owed: _Return) -> bool:
+    def _return(self, shard: _Shard, late: _Return) -> bool:
         """Send one release or rejection."""
-        call: Callable[..., bool] = getattr(shard.claimer, owed.how)
+        call: Callable[..., bool] = getattr(shard.claimer, late.how)
         try:
-            return call(owed.fence, **owed.options)
+            return call(late.fence, **late.options)
         except StoreUnavailable as error:
             self._note(shard, error)
             raise
 
-    def renew(self, store: AnyStore, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
+    def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.
 
         Introduce this owner, too: it does not claim while all its slots are taken.
         """
         is_own, seconds = owner == self._owner.name, self._settings.lease_seconds
-        progress = [*progress, *self.owed()] if is_own else progress
+        progress = [*progress, *self.pending()] if is_own else progress
         renewed = store.renew(progress, owner=owner, lease_seconds=seconds)
         if is_own and len(self._shards) > 1:
             self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
         if is_own:
             there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
-            self.introduction.with_renewal(there, owner)
+            self.presence.with_renewal(there, owner)
         return renewed
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
@@ -449,10 +449,10 @@ class Claimers:
 
         Tell operators that this owner stops; a forked child says nothing of its parent.
         """
-        self.pay()
+        self.flush()
         with self._exclusive():
             self._permits.give_back()
-        self.introduction.end(self.answering, self._name)
+        self.presence.end(self.answering, self._name)
         for shard in self._shards:
             shard.claimer.forget()
 

@@ -20,7 +20,7 @@ from fairqueue._keys import encode
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.permits import UNUSED, Change, Told, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Lease, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
@@ -229,7 +229,7 @@ class Permits:
         if self._log_throttle.passes():
             log.warning("jobs under limits over all shards wait, or run on: %s", error)
 
-    def renewed(self, store: AnyStore, fences: set[int], renewed: Renewed) -> None:
+    def renewed(self, store: StoreBase, fences: set[int], renewed: Renewed) -> None:
         """Renew the permits of jobs whose leases were renewed; failures are retried next time.
 
         A job that started before its limit was set counts from now on.

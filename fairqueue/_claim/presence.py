@@ -31,7 +31,7 @@ def _own_version() -> str:
     return f"fairqueue/{version('fairqueue')}"
 
 
-class Introduction:
+class Presence:
     """Tells it with the first claim, every half minute, and once the queues are others.
 
     Where leases are shorter than that, once in each; and at last that the owner has stopped.
@@ -40,7 +40,7 @@ class Introduction:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._known = ""
-        """The owner that has introduced itself and did not stop."""
+        """The owner whose presence is known, and that did not stop."""
         self._takes: Sequence[str] = ()
         """The queues that were told: at its end a worker consumes none any more."""
         self.node = ""
@@ -106,7 +106,7 @@ class Introduction:
             log.info("'fairqueue workers' is not up to date about owner %s: %s", owner, error)
 
     def end(self, shards: Sequence[Store], owner: str) -> None:
-        """Tell that this owner has stopped, if it is known; a claim introduces it again."""
+        """Tell that this owner has stopped, if it is known; the next claim is a heartbeat again."""
         if owner != self._known:
             return
         self._known = ""
@@ -142,7 +142,7 @@ class Introduction:
             declares = blake2b(app_text(app).encode(), digest_size=8).hexdigest()
 
         def tell(shard: Store) -> bool:
-            is_known = shard.introduce(
+            is_known = shard.heartbeat(
                 owner,
                 self.node,
                 self.software,

@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import configured
 from fairqueue._stores.sharded.asking import each
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._utils import Throttle
 from fairqueue.errors import StoreUnavailable
 
@@ -22,7 +22,7 @@ CHECKS_PER_LEASE = 3
 class OwnLimits:
     """Stores the limits of one process; an ``authoritative`` one replaces others."""
 
-    def __init__(self, settings: Settings, store: AnyStore, *, authoritative: bool) -> None:
+    def __init__(self, settings: Settings, store: StoreBase, *, authoritative: bool) -> None:
         self._settings, self._store, self._authoritative = settings, store, authoritative
         self._told = False
         self._check: Throttle | None = None

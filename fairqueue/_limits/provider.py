@@ -11,7 +11,7 @@ from concurrent.futures import Future, wait
 from typing import Any
 
 from fairqueue._settings import live_limits
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limits
 from fairqueue._utils import Throttle, load_function
 from fairqueue.errors import StoreUnavailable
@@ -39,7 +39,7 @@ class LimitProvider:
     publish for a workspace that is new here waits, for some seconds: the first job is limited.
     """
 
-    def __init__(self, source: str, store: AnyStore) -> None:
+    def __init__(self, source: str, store: StoreBase) -> None:
         self._source, self._store = source, store
         self.errors = 0
         """How often the function raised, hung, or returned something other than limits."""

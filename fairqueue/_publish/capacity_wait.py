@@ -10,7 +10,7 @@ from random import uniform
 from typing import TypeVar
 
 from fairqueue._settings import Settings
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job, Published
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
@@ -60,7 +60,7 @@ def waited(job: Job, seconds: float) -> Job:
 
 
 def publish_refused_again(
-    store: AnyStore,
+    store: StoreBase,
     pairs: Sequence[tuple[Job, Admission]],
     outcomes: Sequence[Published | FairQueueError],
     *,

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fairqueue._publish.capacity_wait import retry_while_full, waited
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue.errors import FairQueueError
 
 
 def under_another_id(
-    store: AnyStore, pair: tuple[Job, Admission], published: object
+    store: StoreBase, pair: tuple[Job, Admission], published: object
 ) -> tuple[Job, Admission] | None:
     """Return what is to be published as another job; None: this one is stored, or was refused.
 
@@ -32,7 +32,7 @@ def under_another_id(
 
 
 def publish_one(
-    store: AnyStore, job: Job, admission: Admission, within_seconds: float
+    store: StoreBase, job: Job, admission: Admission, within_seconds: float
 ) -> Published:
     """Publish a job until it is accepted or the time is up; under another id if its own is used."""
 
@@ -45,7 +45,7 @@ def publish_one(
 
 
 def publish_known_ids_again(
-    store: AnyStore,
+    store: StoreBase,
     pairs: Sequence[tuple[Job, Admission]],
     outcomes: list[Published | FairQueueError],
     within_seconds: float,

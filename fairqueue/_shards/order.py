@@ -9,7 +9,7 @@ from math import inf
 from time import monotonic
 
 from fairqueue._shards.placement import Time
-from fairqueue._types import Stand
+from fairqueue._types import QueueHead
 
 OLD_SECONDS = 1.0
 """A shard that told nothing for this long may have a newcomer before the head that it told."""
@@ -53,14 +53,14 @@ class ShardOrder:
             return None
         return max(min(known), self._seen[queue]) + self._pace.of(queue) * OLD_SECONDS
 
-    def note(self, shard: int, queues: Sequence[str], stands: Sequence[Stand]) -> None:
+    def note(self, shard: int, queues: Sequence[str], heads: Sequence[QueueHead]) -> None:
         """Record a shard's reply about these queues; the reply of a repeated call has none."""
-        if not stands:
+        if not heads:
             return
         self._told_at[shard] = now = monotonic()
-        for queue, stand in zip(queues, stands, strict=False):
-            self._heads[shard][queue] = stand.head
-            self._seen[queue] = max(self._seen[queue], stand.seen)
+        for queue, head in zip(queues, heads, strict=False):
+            self._heads[shard][queue] = head.head
+            self._seen[queue] = max(self._seen[queue], head.seen)
             self._pace.note(queue, now, self._seen[queue])
 
     def is_old(self, shard: int) -> bool:

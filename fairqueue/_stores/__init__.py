@@ -7,7 +7,7 @@ from typing import Any
 from fairqueue._settings import Settings, mask_password, servers_of
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = (
@@ -33,7 +33,7 @@ BROKER_SCHEMES = {
 """Schemes of a Celery app's broker URL, and the core URLs' schemes for them."""
 
 
-def open_store(url: str, *, settings: Settings, client: Any = None) -> AnyStore:
+def open_store(url: str, *, settings: Settings, client: Any = None) -> StoreBase:
     """Open the store of a core URL, or over a redis client; nothing is connected yet.
 
     The URL of several servers, ``redis://h1,h2/0``, opens a store of as many shards, or of more

@@ -155,7 +155,7 @@ class ListStore(OperatorStore):
     def note_wait(self, wait: BlockedWait) -> None:
         """Note a job that waits for another, beside the workers: as one of a day that is gone."""
         what = dumps([wait.fence, wait.workspace, wait.job_id, wait.child_queue, wait.child_id])
-        self.introduce(f"{WAIT}{what}", wait.text, "", queues=(), lease_seconds=0.0)
+        self.heartbeat(f"{WAIT}{what}", wait.text, "", queues=(), lease_seconds=0.0)
 
     def waits(self) -> Iterator[list[BlockedWait]]:
         """Yield pages of what was noted within a day; most of these waits are over."""
@@ -168,7 +168,7 @@ class ListStore(OperatorStore):
                 if owner.startswith(WAIT)
             ]
 
-    def introduce(
+    def heartbeat(
         self,
         owner: str,
         node: str,
@@ -191,7 +191,7 @@ class ListStore(OperatorStore):
         takes = list_rows.takes(queues, slots, lease_seconds, digests)
         named = encode(owner)
         return bool(
-            self._call("introduce", owner=named, about=about, takes=takes, declares=declares)
+            self._call("heartbeat", owner=named, about=about, takes=takes, declares=declares)
         )
 
     def declare_tasks(self, digest: str, app: App) -> None:

@@ -13,10 +13,10 @@ from fairqueue._types import Job, StoredLimits
 from fairqueue.errors import FairQueueError
 
 SETTINGS_AT_ONCE = 200
-WAYS = 200  # fields that are read at once
+FORWARDINGS = 200  # fields that are read at once
 
 
-class Way(NamedTuple):
+class Forwarding(NamedTuple):
     """Where a workspace has gone from a shard; None: it is still there."""
 
     to: int | None
@@ -39,7 +39,7 @@ def _late(workspace: str) -> FairQueueError:
 class MovesStore(OperatorStore):
     """The steps of a move; each is atomic and may be repeated."""
 
-    def whereabouts(self, workspace: str, to: int | None = None) -> Way:
+    def whereabouts(self, workspace: str, to: int | None = None) -> Forwarding:
         """Return whether a workspace has left this shard, and where to.
 
         ``to``: its shard after the change of their number. A workspace that is not known here
@@ -50,9 +50,13 @@ class MovesStore(OperatorStore):
             text = self._moved("HGET", name)
         else:
             text = self._call("whereabouts", workspace=name, to=to)
-        return Way(int(text.lstrip(b">")), text[:1] == b">") if text else Way(None, moves=False)
+        return (
+            Forwarding(int(text.lstrip(b">")), text[:1] == b">")
+            if text
+            else Forwarding(None, moves=False)
+        )
 
-    def keep_way(self, workspace: str, to: int | None) -> None:
+    def keep_forwarding(self, workspace: str, to: int | None) -> None:
         """Record that a workspace is on another shard than its name says; None: on this one.
 
         Once the change has ended, publishes ask for that.
@@ -67,7 +71,7 @@ class MovesStore(OperatorStore):
     def _moved(self, command: str, *arguments: str | int) -> Any:
         return self.engine.command(command, self.engine.keys.key("moved"), *arguments)
 
-    def forget_ways(self, stays: Callable[[str, int], bool]) -> None:
+    def forget_forwardings(self, stays: Callable[[str, int], bool]) -> None:
         """Forget where workspaces have gone, and old parents, except those that ``stays`` keeps."""
         for field, text in list(self._scan("moved")):
             if field[:1] in {b"", b"+"}:
@@ -82,7 +86,7 @@ class MovesStore(OperatorStore):
         while not begun or int(cursor):
             begun = True
             cursor, found = self.engine.command(
-                "HSCAN", self.engine.keys.key(kind), cursor, "COUNT", WAYS
+                "HSCAN", self.engine.keys.key(kind), cursor, "COUNT", FORWARDINGS
             )
             yield from (
                 found.items()

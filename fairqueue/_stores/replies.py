@@ -25,8 +25,8 @@ from fairqueue._types import (
     Outcome,
     Pause,
     Published,
+    QueueHead,
     Renewed,
-    Stand,
     WithoutWorkspace,
     WorkspaceStats,
 )
@@ -182,7 +182,7 @@ def claimed(
     wait, _, stands = words.partition(b"/")
     pairs = zip(jobs[::2], jobs[1::2], strict=True)
     leases = tuple(lease(*pair, owner, lease_seconds, sent) for pair in pairs)
-    claimed = Claimed(leases, fences(lost), float(wait), stands_of(stands))
+    claimed = Claimed(leases, fences(lost), float(wait), heads_of(stands))
     return claimed, unread.decode(errors="replace")
 
 
@@ -191,10 +191,10 @@ def times_text(times: Sequence[Time]) -> str:
     return " ".join(f"{seen!r}:{'-' if most is None else repr(most)}" for seen, most in times)
 
 
-def stands_of(text: bytes) -> tuple[Stand, ...]:
+def heads_of(text: bytes) -> tuple[QueueHead, ...]:
     """Read the heads of some queues; empty if they were not asked for."""
     pairs = (each.partition(b",") for each in text.split(b";") if each)
-    return tuple(Stand(float(head) if head else None, float(seen)) for head, _, seen in pairs)
+    return tuple(QueueHead(float(head) if head else None, float(seen)) for head, _, seen in pairs)
 
 
 def _delivery(text: str) -> Delivery:

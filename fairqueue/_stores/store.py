@@ -44,8 +44,8 @@ from fairqueue._types import (
     Finish,
     Job,
     Published,
+    QueueHead,
     Renewed,
-    Stand,
 )
 from fairqueue.errors import FairQueueError
 
@@ -60,7 +60,7 @@ NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class AnyStore(HandoverStore, RepairStore, ScheduleStore):
+class StoreBase(HandoverStore, RepairStore, ScheduleStore):
     """The operations of a store of one shard or several, except an owner's numbered calls.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes
@@ -77,7 +77,7 @@ class AnyStore(HandoverStore, RepairStore, ScheduleStore):
         """Identify the keys: the same for all stores on them, whatever the number of shards."""
         return self.shards[0].engine.store_id
 
-    def of_these(self, shards: Sequence[Store]) -> AnyStore:  # noqa: ARG002 - there is one
+    def of_these(self, shards: Sequence[Store]) -> StoreBase:  # noqa: ARG002 - there is one
         """Return a store that lists only some of the shards."""
         return self
 
@@ -260,7 +260,7 @@ class AnyStore(HandoverStore, RepairStore, ScheduleStore):
         """
         return self.engine.waiter(queues, refused)
 
-    def clone(self, *, timeout_seconds: float | None = None) -> AnyStore:
+    def clone(self, *, timeout_seconds: float | None = None) -> StoreBase:
         """Return the same store over separate connections, for a background thread.
 
         With a timeout no call waits longer for the server, and none is retried automatically.
@@ -272,7 +272,7 @@ class AnyStore(HandoverStore, RepairStore, ScheduleStore):
         self.engine.close()
 
 
-class Store(PermitStore, MovesStore, AnyStore):
+class Store(PermitStore, MovesStore, StoreBase):
     """A store of one shard."""
 
     @property
@@ -338,11 +338,11 @@ class Store(PermitStore, MovesStore, AnyStore):
             logger.warning(UNREAD, unread)
         return claimed
 
-    def stands(self, queues: Sequence[str], times: Sequence[Time]) -> tuple[Stand, ...]:
+    def queue_heads(self, queues: Sequence[str], times: Sequence[Time]) -> tuple[QueueHead, ...]:
         """Tell what a claim tells, and return these queues' heads here."""
         names = " ".join(map(encode, queues))
         text = replies.times_text(times)
-        return replies.stands_of(self._call("stands", queues=names, times=text))
+        return replies.heads_of(self._call("queue_heads", queues=names, times=text))
 
     def ack(
         self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]

@@ -274,8 +274,8 @@ class LeaseKeeper:
                 if not held.lost:
                     progress = by_owner.setdefault(held.lease.owner, [])
                     progress.append((fence, held.seconds(now)))
-        if self._template.owed.owes:  # what has ended must not be run again
-            by_owner.setdefault(self._template.owed.owner, [])
+        if self._template.endings.are_pending:  # what has ended must not be run again
+            by_owner.setdefault(self._template.endings.owner, [])
         return by_owner
 
     def _renew(

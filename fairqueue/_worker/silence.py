@@ -8,7 +8,7 @@ from functools import partial
 from fairqueue._queue import FairQueue
 from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded.asking import PROBED_QUEUE
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._threads import native_event, start_native
 from fairqueue.errors import FairQueueError
 
@@ -52,7 +52,7 @@ class SilenceWatch:
         probe.close()
 
     @staticmethod
-    def _answers(probe: AnyStore) -> bool:
+    def _answers(probe: StoreBase) -> bool:
         try:
             probe.is_plain(PROBED_QUEUE)
         except FairQueueError:

@@ -15,7 +15,7 @@ Before a publish
     Latest                     what is kept of the latest messages
     UniqueOutcomes             what became of publishes under a unique key
     translate_errors           raises the core's errors as the adapter's own subclasses
-    told_errors                raises what redis-py raises as the core's errors, with the remedy
+    translated_redis_errors    raises redis-py's errors as the core's, with the remedy
     remedy_of                  what to do about a refusal of Redis, such as one that is full
     Batches, Batch, Collected  collect publishes, and send them together; one of them
 
@@ -41,9 +41,9 @@ In a worker
     SilenceWatch               lets go of a store that is silent while a worker stops
     settings_summary           the line that a worker logs when it starts
     SOCKET_TIMEOUT_SECONDS     how long a connection waits for a silent store by default
-    is_looked_for,             a URL whose server is found at each connect (Sentinels, Cluster),
-      looking_pool,              redis-py's pool of connections that do so, and their classes
-      looking_connections
+    is_resolved_at_connect,    a URL whose server is found at each connect (Sentinels, Cluster),
+      resolving_pool,            redis-py's pool of connections that do so, and their classes
+      resolving_connections
     is_cluster                 a URL that names the nodes of a Redis Cluster
     following_primary,         redis-py's connections that leave a server that has stepped down,
       following_client           and a client of redis-py over such connections
@@ -91,9 +91,13 @@ from fairqueue._publish.workspace_from import (
 )
 from fairqueue._requests import Ticket
 from fairqueue._settings import mask_password, split_settings
-from fairqueue._stores.redis.address import is_looked_for, looking_connections, looking_pool
+from fairqueue._stores.redis.address import (
+    is_resolved_at_connect,
+    resolving_connections,
+    resolving_pool,
+)
 from fairqueue._stores.redis.cluster import is_cluster
-from fairqueue._stores.redis.errors import guarded as told_errors
+from fairqueue._stores.redis.errors import guarded as translated_redis_errors
 from fairqueue._stores.redis.errors import remedy_of
 from fairqueue._stores.redis.following import following_client, following_primary
 from fairqueue._stores.redis.looking import SOCKET_TIMEOUT_SECONDS
@@ -165,12 +169,10 @@ __all__ = [
     "following_client",
     "following_primary",
     "is_cluster",
-    "is_looked_for",
+    "is_resolved_at_connect",
     "job_ids",
     "load_function",
     "looked_for",
-    "looking_connections",
-    "looking_pool",
     "lost_worker_message",
     "mark_body",
     "mask_password",
@@ -183,6 +185,8 @@ __all__ = [
     "publish_or_default",
     "publish_until_answered",
     "remedy_of",
+    "resolving_connections",
+    "resolving_pool",
     "run_context",
     "run_stand_in",
     "running_job",
@@ -192,8 +196,8 @@ __all__ = [
     "stand_in_for",
     "this_process",
     "tick_of",
-    "told_errors",
     "translate_errors",
+    "translated_redis_errors",
     "workspace_or_current",
     "wrong_kind",
 ]

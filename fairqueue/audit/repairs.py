@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from fairqueue._keys import TYPES
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.looks import certain_findings
 from fairqueue.audit.mended import Mended, Repair
@@ -63,7 +63,7 @@ def remedy_of(finding: Finding) -> str:
     return REMEDIES.get(finding.where[0] if finding.where else "", "look at the keys by hand")
 
 
-def rebuild(store: AnyStore, *, now: float | None = None) -> Mended:
+def rebuild(store: StoreBase, *, now: float | None = None) -> Mended:
     """Rebuild until nothing is left or nothing more helps; then look again.
 
     If there are several shards, each text says on which one it was found.
@@ -73,7 +73,7 @@ def rebuild(store: AnyStore, *, now: float | None = None) -> Mended:
     return Mended(tuple(repairs), tuple(named([one.findings for one in of_each])))
 
 
-def _rebuild_shard(store: AnyStore, now: float | None) -> Mended:
+def _rebuild_shard(store: StoreBase, now: float | None) -> Mended:
     repairs: dict[tuple[str, str], Repair] = {}
     for _ in range(MOST_ROUNDS):
         look, found = certain_findings(store.engine, now=now)
@@ -87,7 +87,7 @@ def _rebuild_shard(store: AnyStore, now: float | None) -> Mended:
     return Mended(tuple(mended), tuple(left))
 
 
-def _round(store: AnyStore, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
+def _round(store: StoreBase, look: Audit, found: Iterable[Finding]) -> Iterator[Repair]:
     """Rebuild each subject once, however many findings it has."""
     by_where: dict[Where, list[Finding]] = {}
     for finding in found:
@@ -99,7 +99,7 @@ def _round(store: AnyStore, look: Audit, found: Iterable[Finding]) -> Iterator[R
             yield Repair(finding.invariant, finding.text, done, is_mended)
 
 
-def _rebuild(store: AnyStore, look: Audit, where: Where) -> tuple[bool, str]:
+def _rebuild(store: StoreBase, look: Audit, where: Where) -> tuple[bool, str]:
     """Return whether it worked, and what was done; empty: it is sound by now."""
     kind, *names = where
     try:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from fairqueue._stores.engine import Engine, Level, Remark
 from fairqueue._stores.layout import mark_of, moves_from
 from fairqueue._stores.sharded.asking import PROBED_QUEUE
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
 from fairqueue.errors import StoreUnavailable
@@ -17,7 +17,7 @@ from fairqueue.errors import StoreUnavailable
 T = TypeVar("T", Finding, Remark, Repair)
 
 
-def servers_away(store: AnyStore) -> dict[str, StoreUnavailable]:
+def servers_away(store: StoreBase) -> dict[str, StoreUnavailable]:
     """Return the servers that do not answer. Raise if none does."""
     servers = {shard.engine.server: shard for shard in store.shards}
     away: dict[str, StoreUnavailable] = {}
@@ -31,7 +31,7 @@ def servers_away(store: AnyStore) -> dict[str, StoreUnavailable]:
     return away
 
 
-def of_away(store: AnyStore, away: Mapping[str, StoreUnavailable]) -> Iterator[Remark]:
+def of_away(store: StoreBase, away: Mapping[str, StoreUnavailable]) -> Iterator[Remark]:
     """Yield a remark for each server that does not answer: its shards are not looked at."""
     for server, error in away.items():
         shards = [str(n) for n, one in enumerate(store.shards) if one.engine.server == server]

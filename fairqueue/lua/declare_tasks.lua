@@ -1,4 +1,4 @@
--- Keep what workers of an app have declared; they tell its digest with each introduction.
+-- Keep what workers of an app have declared; they tell its digest with each heartbeat.
 -- ARGV now digest text
 -- ROUTE all MERGE told
 -- RETURNS 1

@@ -4,7 +4,7 @@
 -- RETURNS how many of its jobs run; 0: it moves now; -1: the number of shards does not change
 local _, name, to = unpack(ARGV)
 
-if not Moves.are_under_way() then return -1 end
+if not Moves.are_running() then return -1 end
 local running = call('SCARD', K.slots_of_workspace(name))
 if to == '' then
   if call('HEXISTS', K.moved(), name) == 0 then Moves.lift(name) end

@@ -15,7 +15,7 @@ local function has_jobs()
 end
 
 if moves == '1' then
-  if not Moves.are_under_way() then return -2 end
+  if not Moves.are_running() then return -2 end
   -- the caller of one that waits asks again, on the new shard
   local tickets = call('ZRANGE', K.requests_of_workspace(name), 0, -1)
   for _, ticket in ipairs(tickets) do Requests.drop(ticket) end
@@ -23,7 +23,7 @@ else
   if call('HEXISTS', K.moved(), '@' .. name) == 1 then return -1 end
   if has_jobs() then return 0 end
   if looks == '1' then return 1 end
-  Moves.open_ways()
+  Moves.let_all_through()
 end
 
 for _, source in ipairs(Moves.SOURCES) do Limits.put(Moves.field(source, name), '') end

@@ -45,7 +45,7 @@ local function take_rest(item)
     end
   end
   if item.kind == 'rest' then return end
-  if not moves then Moves.open_ways() end -- all of it is here
+  if not moves then Moves.let_all_through() end -- all of it is here
   call('HDEL', K.moved(), name)
   if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 end
@@ -108,7 +108,7 @@ local function take(item)
 end
 
 moves = moves == '1'
-if moves and not Moves.are_under_way() then return 0 end
+if moves and not Moves.are_running() then return 0 end
 local is_expected = not moves or find(items, '^rest ')
   or match(Moves.text(Moves.field('pause', name)), 'moves=(%d+)$') == Shard.here()
 if not is_expected then return 0 end

@@ -2,7 +2,7 @@
 -- ARGV now cursor count
 -- ROUTE all MERGE pages
 -- RETURNS {now, cursor, text, last sign of life, takes, ...}
--- takes: see introduce.lua; '': not known
+-- takes: see heartbeat.lua; '': not known
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 

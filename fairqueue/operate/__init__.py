@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairqueue._settings import Settings
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.doctor import Doctor
 from fairqueue.operate.jobs import Jobs
@@ -35,7 +35,7 @@ class Operators:
     that is not allowed, and StoreUnavailable if the store cannot be reached.
     """
 
-    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+    def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self.limits = LiveLimits(connected)
         self.pauses = Pauses(connected)
         self.dead = DeadLetters(connected)

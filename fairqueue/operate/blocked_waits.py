@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue.errors import StoreUnavailable
 from fairqueue.explained import JobState
 from fairqueue.lists import BlockedWait
 
 
-def blocked_waits(store: AnyStore) -> list[BlockedWait]:
+def blocked_waits(store: StoreBase) -> list[BlockedWait]:
     """Return what was noted within a day, of jobs that still run and whose child still waits."""
     noted: list[BlockedWait] = []
     for shard in store.shards:
@@ -20,6 +20,6 @@ def blocked_waits(store: AnyStore) -> list[BlockedWait]:
     return [wait for wait in noted if _is_waited_for(store, wait)]
 
 
-def _is_waited_for(store: AnyStore, wait: BlockedWait) -> bool:
+def _is_waited_for(store: StoreBase, wait: BlockedWait) -> bool:
     child = store.why(workspace=wait.workspace, job_id=wait.child_id, queue=wait.child_queue)
     return child.state is JobState.WAITING

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
@@ -71,7 +71,7 @@ def _error_of(letter: DeadLetter) -> str:
 class DeadLetters:
     """Lists, replays and deletes dead letters: of all workspaces, or those that match a filter."""
 
-    def __init__(self, connected: Callable[[], AnyStore]) -> None:
+    def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
 
     def list(self, chosen: DeadFilter = EVERY) -> Iterator[DeadLetter]:

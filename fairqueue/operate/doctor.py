@@ -8,7 +8,7 @@ from itertools import chain
 from fairqueue._settings import Settings
 from fairqueue._stores.sharded.limits import refuse_small_parts
 from fairqueue._stores.sharded.mover import Moved, Mover
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, rebuild
 from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
 from fairqueue.operate.limits import LiveLimits
@@ -19,7 +19,7 @@ from fairqueue.operate.views import Views
 class Doctor:
     """Checks the keys, the server and the workers."""
 
-    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+    def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._settings = connected, settings
 
     def audit(self) -> list[Finding]:

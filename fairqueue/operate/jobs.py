@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from fairqueue._settings import Settings
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Cancelled, CancelledAll, Job
 from fairqueue._validation import (
     check_name,
@@ -24,7 +24,7 @@ from fairqueue.operate.progress import Progress, counted_steps, ignore
 class Jobs:
     """What operators do to single jobs, and to all that match."""
 
-    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+    def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._settings = connected, settings
 
     def cancel(

@@ -7,7 +7,7 @@ from dataclasses import fields
 from itertools import chain
 
 from fairqueue._settings import live_limits
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits
 from fairqueue._validation import checked_scope
 from fairqueue.lists import StoredLimitsRow
@@ -21,7 +21,7 @@ class LiveLimits:
     ``queue.limits.set(Scope.workspace("acme"), concurrency=2)``.
     """
 
-    def __init__(self, connected: Callable[[], AnyStore]) -> None:
+    def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
 
     def get(self, scope: Scope) -> dict[str, Limit]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState
 from fairqueue.lists import FoundJob
@@ -11,7 +11,7 @@ STATES = (JobState.WAITING, JobState.DEAD, JobState.ENDED)
 
 
 def locate(
-    store: AnyStore, job_id: str, *, workspace: str | None, queue: str | None
+    store: StoreBase, job_id: str, *, workspace: str | None, queue: str | None
 ) -> FoundJob | None:
     """Return the job of this id; None: there is none.
 

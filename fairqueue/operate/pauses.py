@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.errors import ConfigurationError
@@ -19,7 +19,7 @@ class Pauses:
     previous state of its scope. A name that no job, limit or pause names is taken with a warning.
     """
 
-    def __init__(self, connected: Callable[[], AnyStore]) -> None:
+    def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
 
     def pause(self, scope: Scope) -> Pause | None:

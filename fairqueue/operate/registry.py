@@ -10,7 +10,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from fairqueue._settings import Settings
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job
 from fairqueue.errors import FairQueueError, UnknownTask
 from fairqueue.lists import App, QueueRow, WorkerRow
@@ -25,7 +25,7 @@ MOST_REMEMBERED = 10_000
 """Tasks by queue; beyond that they are asked for again."""
 
 
-def with_apps(store: AnyStore, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
+def with_apps(store: StoreBase, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
     """Add to each worker what its app has declared."""
     apps = dict(store.declared()) if any(row.declares for row in rows) else {}
     found = [apps.get(row.declares, App()) for row in rows]
@@ -34,7 +34,7 @@ def with_apps(store: AnyStore, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
     ]
 
 
-def living(store: AnyStore) -> list[WorkerRow]:
+def living(store: StoreBase) -> list[WorkerRow]:
     """Return the workers that live, by what they have said themselves, with what they declare."""
     rows = {row.owner: row for page in store.workers() for row in page}
     return with_apps(store, [row for row in rows.values() if row.is_alive])
@@ -57,7 +57,7 @@ def unknown(workers: Sequence[WorkerRow], queue: str, task: str) -> str | None:
 
 
 def unknown_jobs(
-    store: AnyStore, queues: Sequence[QueueRow], workers: Sequence[WorkerRow]
+    store: StoreBase, queues: Sequence[QueueRow], workers: Sequence[WorkerRow]
 ) -> dict[str, int]:
     """Count the jobs of tasks that no living worker of their queue knows, by a sample of each."""
     found: Counter[str] = Counter()
@@ -75,7 +75,7 @@ def unknown_jobs(
 class Registry:
     """Looks up tasks that this process publishes, each once, and applies ``on_unknown_task``."""
 
-    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+    def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._policy = connected, settings.on_unknown_task
         self._workers: Sequence[WorkerRow] = ()
         self._looked_until = 0.0

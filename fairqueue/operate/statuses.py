@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from fairqueue._stores.fleet import Fleet
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import StoreUnavailable
 from fairqueue.explained import JobState, JobStatus
@@ -40,7 +40,7 @@ class Watch:
 class Statuses:
     """What becomes of single jobs. Its two methods are those of a :class:`fairqueue.FairQueue`."""
 
-    def __init__(self, connected: Callable[[], AnyStore]) -> None:
+    def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
         self._fleet, self._fleet_until = Fleet(), 0.0
 

@@ -10,7 +10,7 @@ from itertools import chain, islice, takewhile
 from operator import eq
 
 from fairqueue._keys import encode_in
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope
 from fairqueue._validation import checked_scope
 from fairqueue.errors import StoreUnavailable
@@ -31,7 +31,7 @@ MOST_STEPS = 400_000
 and ends."""
 
 
-def warn_of_unseen(store: AnyStore, scope: Scope) -> None:
+def warn_of_unseen(store: StoreBase, scope: Scope) -> None:
     """Log a warning if no job, limit or pause names this workspace, queue or task now.
 
     It is no error: limits may be set before the first job. If one of several shards is away, there
@@ -49,7 +49,7 @@ def warn_of_unseen(store: AnyStore, scope: Scope) -> None:
         log.warning("%s", hint)
 
 
-def hint_of_unseen(store: AnyStore, scope: str, name: str) -> str | None:
+def hint_of_unseen(store: StoreBase, scope: str, name: str) -> str | None:
     """Return a hint that nothing has this name now, with a similar one; None: it is in use."""
     if _is_used(store, scope, name):
         return None
@@ -83,7 +83,7 @@ def _shared_ends(one: str, other: str) -> int:
     return sum(sum(takewhile(bool, map(eq, *pair))) for pair in pairs)
 
 
-def hint_of_name(store: AnyStore, of: Scope) -> str | None:
+def hint_of_name(store: StoreBase, of: Scope) -> str | None:
     """Return a hint with a similar name, for a name without results; None: there is none."""
     scope, name = checked_scope(of)
     if not of.is_named:
@@ -97,13 +97,13 @@ def hint_of_name(store: AnyStore, of: Scope) -> str | None:
     return None
 
 
-def _is_used(store: AnyStore, scope: str, name: str) -> bool:
+def _is_used(store: StoreBase, scope: str, name: str) -> bool:
     """Answer the common case, that a job has named it, without reading all names."""
     place = PLACES[scope][0]
     engines, field = [shard.engine for shard in store.shards], encode_in(scope, name)
     return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)
 
 
-def _known(store: AnyStore, scope: str) -> Iterator[list[str]]:
+def _known(store: StoreBase, scope: str) -> Iterator[list[str]]:
     """Yield pages of names."""
     return chain.from_iterable(store.names(place, scope) for place in PLACES[scope])

@@ -12,7 +12,7 @@ from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.list_rows import Held
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
@@ -70,7 +70,7 @@ class Views:
     picture of its own moment.
     """
 
-    def __init__(self, connected: Callable[[], AnyStore], settings: Settings) -> None:
+    def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._settings = connected, settings
 
     def why(
@@ -410,7 +410,7 @@ def _is_of_workspace(row: PauseRow) -> bool:
     return row.scope == "workspace"
 
 
-def _known_workspaces(store: AnyStore) -> int:
+def _known_workspaces(store: StoreBase) -> int:
     """Count a snapshot's workspaces approximately: some may be counted more than once."""
     return sum(_known_of(shard.engine) for shard in store.shards)
 
@@ -421,13 +421,13 @@ def _known_of(engine: Engine) -> int:
     return int(sum(counts) + command("ZCARD", keys.key("dead_workspaces")))
 
 
-def _observes(store: AnyStore) -> bool:
+def _observes(store: StoreBase) -> bool:
     """Whether limits are observed; one shard is asked, since all have the same configuration."""
     engine = store.shards[0].engine
     return bool(engine.command("HEXISTS", engine.keys.key("limits"), "configured:observe:"))
 
 
-def _busiest(store: AnyStore, queues: Sequence[QueueRow], n: int) -> list[str]:
+def _busiest(store: StoreBase, queues: Sequence[QueueRow], n: int) -> list[str]:
     """Return the workspaces with the most jobs, by a sample of these queues."""
     jobs = {row.queue: row.waiting + row.running for row in queues if row.waiting + row.running}
     of_all, counted = sum(jobs.values()), Counter[str]()
@@ -437,12 +437,12 @@ def _busiest(store: AnyStore, queues: Sequence[QueueRow], n: int) -> list[str]:
     return [name for name, _ in counted.most_common(2 * n)]
 
 
-def _of_workspace(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage:
+def _of_workspace(store: StoreBase, where: Mapping[str, str], n: int) -> ReadPage:
     """Read the lanes of a workspace."""
     return lambda cursor: store.waiting(**where, cursor=cursor, n=n)
 
 
-def _of_queues(store: AnyStore, where: Mapping[str, str], n: int) -> ReadPage:
+def _of_queues(store: StoreBase, where: Mapping[str, str], n: int) -> ReadPage:
     """Read one queue after another, by name; the cursor is the queue and the cursor in it."""
     names = [where["queue"]]
     if not names[0]:

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from fairqueue._settings import Settings
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue.errors import ConfigurationError
 from fairqueue.schedules._timing import Schedule
 
@@ -21,8 +21,8 @@ PUT_BY_CALL = "-"
 class Core(NamedTuple):
     """What schedules need of a queue."""
 
-    connected: Callable[[], AnyStore]
-    reached: Callable[[], AnyStore]
+    connected: Callable[[], StoreBase]
+    reached: Callable[[], StoreBase]
     """The same, also of a server that may lose jobs: for operators."""
     settings: Settings
     publish_many: Callable[..., object]
@@ -40,7 +40,7 @@ class Placed(NamedTuple):
     call: Mapping[str, Any]
     """What the runner publishes, as JSON."""
 
-    def put(self, store: AnyStore, when: Schedule, boot: str) -> tuple[int, str]:
+    def put(self, store: StoreBase, when: Schedule, boot: str) -> tuple[int, str]:
         """Store it; return a status, and the time by the store's clock.
 
         ``boot``: when this process began by that clock, empty in its first call, or PUT_BY_CALL.

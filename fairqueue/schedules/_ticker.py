@@ -17,7 +17,7 @@ from fairqueue._keys import encode
 from fairqueue._publish.new_job import NewJob
 from fairqueue._stores.schedules import StoredSchedule
 from fairqueue._stores.sharded.asking import Errors, answers
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Tick
 from fairqueue._utils import Throttle
 from fairqueue.errors import ConfigurationError, FairQueueError, StoreUnavailable
@@ -134,7 +134,7 @@ class Ticker:
             errors.raise_first()
         return min(pauses, default=LOOK_EVERY_SECONDS)
 
-    def _declare(self, store: AnyStore) -> None:
+    def _declare(self, store: StoreBase) -> None:
         """Say now and then that the schedules of this process still are declared."""
         now, is_done = monotonic(), True
         if now < self._declared_at + DECLARE_EVERY_SECONDS:

@@ -13,7 +13,7 @@ from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
-from fairqueue.adapters import following_primary, looking_pool
+from fairqueue.adapters import following_primary, resolving_pool
 from fairqueue_celery._config.address import Address, read_url
 from fairqueue_celery._config.options import sentinel_options
 
@@ -47,11 +47,11 @@ class FairQueueBackend(RedisBackend):
 
     def _get_pool(self, **params: Any) -> Any:
         if self._address.sentinels is not None or self._address.cluster is not None:
-            return self._looking_pool(params)
+            return self._resolving_pool(params)
         chosen = params.pop("connection_class", redis.Connection)
         return super()._get_pool(connection_class=following_primary(chosen), **params)
 
-    def _looking_pool(self, params: dict[str, Any]) -> Any:
+    def _resolving_pool(self, params: dict[str, Any]) -> Any:
         """Of the server that is found at each connect, with the options of the result backend."""
         options = {**self._address.query, **self.app.conf.result_backend_transport_options}
         of_sentinels = sentinel_options(options) if self._address.sentinels else {}
@@ -60,7 +60,7 @@ class FairQueueBackend(RedisBackend):
             address = replace(address, tls={"ssl_cert_reqs": "required"})
         of_one = {"host", "port", "db", "connection_class"}
         given = {n: v for n, v in params.items() if n not in of_one and v is not None and v != ""}
-        pool = looking_pool(address.core_url(of_sentinels), self._namespace, **given)
+        pool = resolving_pool(address.core_url(of_sentinels), self._namespace, **given)
         pool.connection_class = following_primary(pool.connection_class)
         return pool
 

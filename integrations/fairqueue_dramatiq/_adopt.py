@@ -16,7 +16,7 @@ from dramatiq.common import q_name
 from dramatiq.errors import ConnectionClosed, DecodeError
 
 from fairqueue import Outcome, StoreUnavailable
-from fairqueue.adapters import new_job_id, told_errors
+from fairqueue.adapters import new_job_id, translated_redis_errors
 from fairqueue_dramatiq._messages import describe
 from fairqueue_dramatiq._publish import Publisher
 from fairqueue_dramatiq.errors import translated_errors
@@ -77,7 +77,7 @@ class AdoptingConsumer(Consumer):
         What cannot be adopted goes to the broker's own dead letters, so that it blocks no others.
         StoreUnavailable: the user's Redis refuses that, as when it is out of memory.
         """
-        with translated_errors(), told_errors():
+        with translated_errors(), translated_redis_errors():
             self._adopt_next()
 
     def _adopt_next(self) -> None:

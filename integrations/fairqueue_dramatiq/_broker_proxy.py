@@ -118,7 +118,7 @@ class BrokerProxy:
         follow_waits()
         self._worker = worker
         self._claims = claims = self._new_claims(worker.worker_threads)
-        self.core.introduction.describe(
+        self.core.presence.describe(
             "",
             software=f"dramatiq/{dramatiq.__version__}",
             queues=lambda: claims.queues,

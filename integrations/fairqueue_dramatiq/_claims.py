@@ -75,14 +75,14 @@ class Claims:
             if queue not in self.queues:
                 self.queues = (*self.queues, queue)
                 self._claim_at = 0.0
-                self.core.introduction.restart()
+                self.core.presence.restart()
         self._wake_leader()
 
     def remove_queue(self, queue: str) -> None:
         """Claim no more from this queue, and give back what was claimed ahead."""
         with self._lock:
             self.queues = tuple(name for name in self.queues if name != queue)
-        self.core.introduction.restart()
+        self.core.presence.restart()
         self._give_back_ahead()
 
     def drain(self) -> None:
@@ -184,7 +184,7 @@ class Claims:
     def _step(self, end: float) -> None:
         self._give_back_stale()
         self._end_orphans()
-        self.core.owed.pay()
+        self.core.endings.flush()
         with self._lock:
             finishes, idle, n = tuple(self._finishes), self._idle_threads(), self._wanted()
             due = n and time.monotonic() >= self._claim_at

@@ -52,7 +52,7 @@ def test_running_jobs_are_chosen(world: World, admin: Operators) -> None:
     for workspace, queue, task in [("a", "q", "t"), ("a", "r", "u"), ("b", "q", "u")]:
         world.publish(workspace, f"{workspace}-{queue}-{task}", queue=queue, task=task)
     world.worker("one").take(2)
-    world.store.introduce("two", "celery@two", "")
+    world.store.heartbeat("two", "celery@two", "")
     world.clock.advance(10)
     world.worker("two").take(1, "r")
 
@@ -194,7 +194,7 @@ def test_a_task_has_its_numbers(world: World, admin: Operators) -> None:
 
 def test_a_worker_is_known_by_its_node(world: World, admin: Operators) -> None:
     """It gives its name and versions once; one that never did is known by its leases."""
-    world.store.introduce("host:1:ab", "celery@host 1", "fairqueue/1 celery/5")
+    world.store.heartbeat("host:1:ab", "celery@host 1", "fairqueue/1 celery/5")
     world.clock.advance(20)
     world.publish_many(3)
     world.worker("host:1:ab").take(2)
@@ -214,22 +214,22 @@ def test_a_worker_is_known_by_its_node(world: World, admin: Operators) -> None:
 
 def test_a_worker_says_which_queues_it_takes(world: World, admin: Operators) -> None:
     """And how many jobs it can run at once; one of an older release says neither."""
-    world.store.introduce("one", "celery@1", "", queues=["mail", BAD_NAME], slots=4)
-    world.store.introduce("two", "celery@2", "", queues=["mail"])
-    world.store.introduce("two", "celery@2", "", queues=[], slots=2)
-    world.store.introduce("three", "celery@3", "", queues=["mail"])
-    world.store.introduce("three", "celery@3", "")
+    world.store.heartbeat("one", "celery@1", "", queues=["mail", BAD_NAME], slots=4)
+    world.store.heartbeat("two", "celery@2", "", queues=["mail"])
+    world.store.heartbeat("two", "celery@2", "", queues=[], slots=2)
+    world.store.heartbeat("three", "celery@3", "", queues=["mail"])
+    world.store.heartbeat("three", "celery@3", "")
     found = [(row.slots, row.queues, row.more_queues) for row in admin.views.workers()]
     assert found == [(4, ("mail", BAD_NAME), 0), (2, (), 0), (None, None, 0)]
 
 
 def test_the_queues_of_a_worker_are_bounded(world: World, admin: Operators) -> None:
     """4,000 bytes of them are kept; others are only counted. They go with their worker."""
-    world.store.introduce("one", "", "", queues=[f"{n:03}-".ljust(100, "x") for n in range(100)])
+    world.store.heartbeat("one", "", "", queues=[f"{n:03}-".ljust(100, "x") for n in range(100)])
     (row,) = admin.views.workers()
     assert (len(row.queues or ()), row.more_queues) == (39, 61)
     world.clock.advance(86_500)
-    world.store.introduce("two", "", "", queues=["q"])
+    world.store.heartbeat("two", "", "", queues=["q"])
     key = world.store.engine.keys.key("worker_queues")
     assert world.store.engine.command("HKEYS", key) == [b"two"]
 
@@ -237,13 +237,13 @@ def test_the_queues_of_a_worker_are_bounded(world: World, admin: Operators) -> N
 def test_a_worker_that_has_stopped_is_not_alive(world: World, admin: Operators) -> None:
     """At once, also if leases of it have not ended; until it introduces itself again."""
     for _ in range(2):
-        world.store.introduce("one", "celery@1", "", queues=["q"], slots=4, lease_seconds=30)
+        world.store.heartbeat("one", "celery@1", "", queues=["q"], slots=4, lease_seconds=30)
         world.publish()
         world.worker("one").take_one()
         (row,) = admin.views.workers()
         assert (row.is_alive, row.running > 0) == (True, True)
         assert admin.views.demand()["q"].worker_slots == 4
-        world.store.introduce("one", "celery@1", "", queues=["q"], slots=4, lease_seconds=0)
+        world.store.heartbeat("one", "celery@1", "", queues=["q"], slots=4, lease_seconds=0)
         assert admin.views.workers() == []
         assert admin.views.demand()["q"].worker_slots == 0
         (row,) = admin.views.workers(gone=True)
@@ -252,9 +252,9 @@ def test_a_worker_that_has_stopped_is_not_alive(world: World, admin: Operators) 
 
 def test_a_worker_is_silent_after_two_leases(world: World, admin: Operators) -> None:
     """Whether or not its leases were taken back; one without leases gives signs more often."""
-    world.store.introduce("busy", "", "", queues=["q"], lease_seconds=300)
-    world.store.introduce("idle", "", "", queues=["q"], lease_seconds=300)
-    world.store.introduce("short", "", "", queues=["q"], lease_seconds=5)
+    world.store.heartbeat("busy", "", "", queues=["q"], lease_seconds=300)
+    world.store.heartbeat("idle", "", "", queues=["q"], lease_seconds=300)
+    world.store.heartbeat("short", "", "", queues=["q"], lease_seconds=5)
     world.publish()
     world.worker("busy").take_one()
     seen = []
@@ -266,15 +266,15 @@ def test_a_worker_is_silent_after_two_leases(world: World, admin: Operators) -> 
 
 def test_a_worker_that_is_gone_is_listed_for_a_day(world: World, admin: Operators) -> None:
     """Only where that is asked for; after a day another worker's sign of life takes it away."""
-    world.store.introduce("old", "celery@old", "")
+    world.store.heartbeat("old", "celery@old", "")
     world.clock.advance(59)
     assert [row.worker for row in admin.views.workers()] == ["celery@old"]
     world.clock.advance(2)
-    world.store.introduce("new", "celery@new", "")
+    world.store.heartbeat("new", "celery@new", "")
     assert [row.worker for row in admin.views.workers()] == ["celery@new"]
     assert [row.worker for row in admin.views.workers(gone=True)] == ["celery@new", "celery@old"]
     world.clock.advance(86_400)
-    world.store.introduce("new", "celery@new", "")
+    world.store.heartbeat("new", "celery@new", "")
     assert [row.worker for row in admin.views.workers(gone=True)] == ["celery@new"]
 
 

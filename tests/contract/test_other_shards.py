@@ -37,7 +37,7 @@ def test_a_queue_that_is_too_far_is_left_alone(world: World) -> None:
     world.publish("ada", "one", queue="q")
     first = claim(world, {"q": BEHIND})
     assert (ids(first), first.wait_seconds) == ([], inf)
-    assert first.stands[0].head is not None
+    assert first.heads[0].head is not None
     assert ids(claim(world, {"q": UNBOUNDED})) == ["one"]
 
 
@@ -57,7 +57,7 @@ def test_nothing_ready_has_no_head(world: World) -> None:
     """A queue without work is at the present."""
     found = claim(world, {"q": (7.0, 0.0)})
     assert 0.0 < found.wait_seconds < inf
-    assert [(stand.head, stand.seen) for stand in found.stands] == [(None, 7.0)]
+    assert [(stand.head, stand.seen) for stand in found.heads] == [(None, 7.0)]
 
 
 def test_a_newcomer_begins_at_the_present(world: World) -> None:
@@ -67,9 +67,9 @@ def test_a_newcomer_begins_at_the_present(world: World) -> None:
         world.publish("light", f"light-{n}", queue="q")
     worker = world.worker()
     worker.finish(worker.take_one(), seconds=1.0)
-    assert world.store.stands(["q"], [(5e7, None)])[0].seen == 5e7
+    assert world.store.queue_heads(["q"], [(5e7, None)])[0].seen == 5e7
     world.publish("new", "new", queue="q")
-    head = world.store.stands(["q"], [(5e7, None)])[0].head
+    head = world.store.queue_heads(["q"], [(5e7, None)])[0].head
     assert head is not None
     assert 5e7 <= head < 6e7
 
@@ -86,7 +86,7 @@ def test_virtual_time_starts_again_beside_other_shards(world: World) -> None:
     """In a queue where no tag is left: else tags would grow for ever."""
     world.store.set_limits("workspace", "light", Limits(weight=0.001))
     worker = world.worker()
-    world.store.stands(["q"], [(0.0, None)])
+    world.store.queue_heads(["q"], [(0.0, None)])
     for _ in range(3):
         world.publish("light", queue="q")
         lease = worker.take_one()
@@ -109,9 +109,9 @@ def test_a_closed_queue_goes_last(world: World) -> None:
     """Nothing would be served there, so it must not be asked first, nor hold other shards back."""
     world.publish("ada", "one", queue="q")
     world.store.set_limits("queue", "q", Limits(concurrency=0))
-    assert claim(world, {"q": UNBOUNDED}).stands[0].head == inf
-    assert world.store.stands(["q"], [UNBOUNDED])[0].head == inf
+    assert claim(world, {"q": UNBOUNDED}).heads[0].head == inf
+    assert world.store.queue_heads(["q"], [UNBOUNDED])[0].head == inf
     world.store.set_limits("queue", "q", None)
-    head = world.store.stands(["q"], [UNBOUNDED])[0].head
+    head = world.store.queue_heads(["q"], [UNBOUNDED])[0].head
     assert head is not None
     assert head < inf

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairqueue import ConfigurationError, Job, Settings, UnknownTask
-from fairqueue._claim.presence import Introduction
+from fairqueue._claim.presence import Presence
 from fairqueue._stores.library import load
 from fairqueue.adapters import Admission
 from fairqueue.lists import App, WorkerRow
@@ -17,15 +17,15 @@ from fairqueue.operate import Operators, Registry
 from fairqueue.operate.registry import known_tasks, unknown
 from tests.contract.world import World, sound
 
-Tell = Callable[..., Introduction]
+Tell = Callable[..., Presence]
 
 
 @pytest.fixture
 def tell(world: World) -> Tell:
     """A worker that has introduced itself, with these tasks."""
 
-    def told(owner: str, *tasks: str, queue: str = "q", app: str = "shop") -> Introduction:
-        worker = Introduction(Settings(app=app))
+    def told(owner: str, *tasks: str, queue: str = "q", app: str = "shop") -> Presence:
+        worker = Presence(Settings(app=app))
         worker.describe(owner, queues=lambda: [queue], tasks=lambda: tasks)
         worker.before_claim([queue], [world.store], owner)
         return worker
@@ -66,9 +66,9 @@ def test_a_silent_worker_may_know_any_task(world: World, tell: Tell) -> None:
     """One of an earlier release, or with too many tasks, as long as it lives."""
     tell("w1", "shop.render")
     for about in ({"queues": ["q"]}, {"queues": None}):
-        world.store.introduce("old", "", "", **about)
+        world.store.heartbeat("old", "", "", **about)
         assert refusal(world, "shop.rendr") == ""
-        world.store.introduce("old", "", "", lease_seconds=0.0)
+        world.store.heartbeat("old", "", "", lease_seconds=0.0)
         assert refusal(world, "shop.rendr") != ""
     tell("large", *(f"shop.task_with_a_long_name_{n}" for n in range(3000)))
     assert refusal(world, "shop.rendr") == ""
@@ -188,4 +188,4 @@ def test_a_bad_name_of_an_app_is_refused(app: Any) -> None:
 
 def test_an_introduction_is_one_call() -> None:
     """What it tells more costs a look, not another call."""
-    assert load().arguments_of("introduce") == ("now", "owner", "about", "takes", "declares")
+    assert load().arguments_of("heartbeat") == ("now", "owner", "about", "takes", "declares")

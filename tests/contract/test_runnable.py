@@ -204,12 +204,12 @@ def test_demand_is_what_runs_and_what_could_start(world: World, admin: Operators
     world.publish_many(3, "b")
     world.publish(queue="mail")
     assert admin.views.demand()["q"] == Demand(startable=4, slots_wanted=4, worker_slots=0)
-    world.store.introduce("w1", "", "", queues=["q", "mail"], slots=4)
-    world.store.introduce("w2", "", "", queues=["q"], slots=2)
+    world.store.heartbeat("w1", "", "", queues=["q", "mail"], slots=4)
+    world.store.heartbeat("w2", "", "", queues=["q"], slots=2)
     world.worker("w1").take(2)
     wanted = admin.views.demand()
     assert (wanted["q"].slots_wanted, wanted["q"].worker_slots) == (4, 6)
     assert wanted["mail"] == Demand(startable=1, slots_wanted=1, worker_slots=4)
-    world.store.introduce("w3", "", "", queues=["q"])
+    world.store.heartbeat("w3", "", "", queues=["q"])
     assert admin.views.demand()["q"].worker_slots is None
     assert admin.views.demand()["mail"].worker_slots == 4

@@ -106,7 +106,7 @@ def test_a_rate_has_its_next_start(world: World, scope: str) -> None:
     world.store.set_limits(*RATES[scope])
     world.publish_many(3)
     worker = world.worker()
-    world.store.introduce("w1", "", "", queues=["q"])
+    world.store.heartbeat("w1", "", "", queues=["q"])
     start = world.clock()
     worker.finish(worker.take_one(), 0.0)
     world.clock.advance(4)
@@ -174,7 +174,7 @@ def test_a_workspace_without_waiting_jobs_is_idle(world: World) -> None:
 
 def test_a_queue_without_workers_is_named(world: World) -> None:
     """It is named once a worker should have called, and not while a job of the queue runs."""
-    world.store.introduce("w1", "", "")  # of an older release: it does not say what it takes
+    world.store.heartbeat("w1", "", "")  # of an older release: it does not say what it takes
     world.publish_many(2)
     assert why(world).blockers == ()
     world.clock.advance(6)
@@ -192,14 +192,14 @@ def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
     world.publish()
     no_worker = "no worker: no living process takes jobs from queue q"
     assert explain_blocker(only(world), 0) == f"{no_worker}; none did within a day"
-    world.store.introduce("w1", "", "", queues=["mail", "q"], slots=2)
+    world.store.heartbeat("w1", "", "", queues=["mail", "q"], slots=2)
     assert why(world).blockers == ()
     seen = world.clock()
     world.clock.advance(6)
     told = "the process that takes jobs from queue q has not come for 6.0 s"
     assert told in explain_blocker(only(world), world.clock())
     world.clock.advance(44)
-    world.store.introduce("w2", "", "", queues=["mail"], slots=2)
+    world.store.heartbeat("w2", "", "", queues=["mail"], slots=2)
     world.publish("b")
     (workers,) = [position.workers for position in why(world, workspace="b").positions]
     assert (workers.processes, workers.others, workers.unknown) == (1, 1, 0)
@@ -213,7 +213,7 @@ def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
 def test_workers_that_do_not_come_are_counted(world: World) -> None:
     """They take the queue, and run jobs of others, or are stuck, or gone a moment ago."""
     for n in range(2):
-        world.store.introduce(f"w{n}", "", "", queues=["q", "mail"], slots=1)
+        world.store.heartbeat(f"w{n}", "", "", queues=["q", "mail"], slots=1)
     world.publish_many(2, queue="mail")
     world.worker("w0").take_one("mail")
     world.publish()
@@ -297,7 +297,7 @@ def test_slots_of_workers_are_counted(world: World) -> None:
     worker = world.worker("w1")
     measure(world, worker, 10.0)
     measure(world, worker, 60.0, "long")
-    world.store.introduce("w1", "", "", queues=["q", "mail"], slots=2)
+    world.store.heartbeat("w1", "", "", queues=["q", "mail"], slots=2)
     world.publish(queue="mail", task="long")
     worker.take_one("mail")
     world.publish_many(2)
@@ -314,7 +314,7 @@ def test_what_is_claimed_ahead_takes_no_slot(world: World) -> None:
     """It starts before, one after the other."""
     worker = world.worker("w1")
     measure(world, worker, 10.0)
-    world.store.introduce("w1", "", "", queues=["q"], slots=1)
+    world.store.heartbeat("w1", "", "", queues=["q"], slots=1)
     world.publish_many(4)
     worker.take(3)
     assert expected(world) == pytest.approx(30, abs=0.1)
@@ -324,7 +324,7 @@ def test_a_full_limit_is_waited_for(world: World) -> None:
     """Until as many have ended as leave a slot of it."""
     worker = world.worker("w1")
     measure(world, worker, 10.0)
-    world.store.introduce("w1", "", "", queues=["q"], slots=8)
+    world.store.heartbeat("w1", "", "", queues=["q"], slots=8)
     world.publish_many(4)
     worker.take_one()
     world.clock.advance(4)

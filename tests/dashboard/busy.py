@@ -33,7 +33,7 @@ def busy_queue(namespace: str = "shop", *, hour: float = 3600.0) -> FairQueue:
     clock = ManualClock()
     clock.advance(time.time() - hour - clock())
     queue = FairQueue(store=Store(MemoryEngine(namespace=namespace), clock=clock))
-    queue.introduction.describe("celery@worker-1", software="celery/5.5.0")
+    queue.presence.describe("celery@worker-1", software="celery/5.5.0")
     queue.limits.set(Scope.workspace("acme"), concurrency=10, weight=2.0, capacity=5000)
     queue.limits.set(Scope.workspace("umbrella"), concurrency=2)
     queue.limits.set(Scope.workspace("hooli"), rate="6/m", burst=2)

@@ -43,7 +43,7 @@ HOSTILE = (
 
 def _fill(queue: FairQueue, name: str) -> str:
     """Use a name wherever a page shows one; return the id of a dead job."""
-    queue.introduction.describe(name, software=name)
+    queue.presence.describe(name, software=name)
     for _ in range(3):
         queue.publish(name.encode(), queue=name, workspace=name, task=name)
     queue.publish(b"", queue=name, workspace=name, task=name, job_id=name, delay_seconds=60)

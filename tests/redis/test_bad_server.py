@@ -69,7 +69,7 @@ def test_evicting_under_running_workers(
         own_server.client().config_set("maxmemory-policy", "allkeys-lru")
         caplog.clear()
         for _ in range(3):
-            worker.introduction.restart()  # half a minute later
+            worker.presence.restart()  # half a minute later
             assert worker.claim(["q"], 0).leases == ()
             worker.claim(["q"])
         worker.connect()  # as it does after an outage
@@ -507,7 +507,7 @@ def test_a_worker_with_other_limits_boots_at_a_full_redis(own_server: EmbeddedSe
     with FairQueue(
         own_server.url, authoritative=True, workspace_concurrency=1, tasks=tasks
     ) as worker:
-        worker.introduction.describe("celery@new", software="celery/5")
+        worker.presence.describe("celery@new", software="celery/5")
         worker.declare("other")
         (lease,) = worker.claim(["q"]).leases
         worker.ack(lease)

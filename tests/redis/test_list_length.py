@@ -28,7 +28,7 @@ def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> Worl
         for _ in range(2):
             world.publish(f"w{n}", queue=f"q{n}", task=f"t{n}")
         world.worker(f"o{n}").take_one(f"q{n}")
-        world.store.introduce(f"o{n}", f"celery@{n}", "")
+        world.store.heartbeat(f"o{n}", f"celery@{n}", "")
         world.store.pause("workspace", f"w{n}", Pause.PAUSED)
     world.publish_many(600)
     for n in range(300):

@@ -102,7 +102,7 @@ def test_queues_are_added_up(busy: Both) -> None:
 def test_tasks_and_workers_are_merged_by_name(busy: Both) -> None:
     """Each comes once, with what it runs on all shards."""
     for world in busy.worlds:
-        world.store.introduce("owner0", "celery@a", "fairqueue/1", queues=["q"], slots=2)
+        world.store.heartbeat("owner0", "celery@a", "fairqueue/1", queues=["q"], slots=2)
     tasks, same_tasks = same(busy, "tasks")
     assert tasks == same_tasks
     for found, wanted in zip(*same(busy, "workers"), strict=True):
@@ -115,7 +115,7 @@ def test_tasks_and_workers_are_merged_by_name(busy: Both) -> None:
 def test_why_finds_a_job_on_any_shard(busy: Both) -> None:
     """With or without its workspace; where it waits, workers of all shards are counted."""
     for world in busy.worlds:
-        world.store.introduce("idle", "celery@a", "fairqueue/1", queues=["q"], slots=2)
+        world.store.heartbeat("idle", "celery@a", "fairqueue/1", queues=["q"], slots=2)
     sharded, plain = busy.sharded, busy.plain
 
     def found(why: Why) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from fairqueue import Cancelled, Job, Limits
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.store import AnyStore
+from fairqueue._stores.store import StoreBase
 from fairqueue._types import StoredLimits
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -171,7 +171,7 @@ def tickets(*names: str, owner: str = "p1") -> list[str]:
     return [replies.ticket(owner, name, i) for i, name in enumerate(names)]
 
 
-def admit(store: AnyStore, ticket: str) -> str:
+def admit(store: StoreBase, ticket: str) -> str:
     """Ask for a place; return what came of it."""
     reply = store.admit_request(ticket, lease_seconds=LEASE_SECONDS, waiting_most=5)
     return reply.state

@@ -10,7 +10,7 @@ import pytest
 
 from fairqueue._shards import order as shard_order
 from fairqueue._shards.order import ShardOrder
-from fairqueue._types import Stand
+from fairqueue._types import QueueHead
 
 SHARDS, QUEUES = 64, ["a", "b"]
 
@@ -29,7 +29,7 @@ def order(heads: list[list[float | None]], monkeypatch: pytest.MonkeyPatch) -> S
     monkeypatch.setattr(shard_order, "monotonic", lambda: 100.0)
     order = ShardOrder()
     for shard, (a, b) in enumerate(heads):
-        order.note(shard, QUEUES, [Stand(a, 4.0), Stand(b, 5.0)])
+        order.note(shard, QUEUES, [QueueHead(a, 4.0), QueueHead(b, 5.0)])
     return order
 
 

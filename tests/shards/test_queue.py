@@ -212,7 +212,7 @@ def test_a_shard_that_is_away_holds_up_no_other(
     assert {shard_of_fence(lease.fence) for lease in more} == {1}
 
 
-@pytest.mark.parametrize("how", ["claim", "pay", "finish", "close"])
+@pytest.mark.parametrize("how", ["claim", "flush", "finish", "close"])
 def test_what_is_owed_is_sent_by_whatever_comes_first(
     queue: FairQueue, away: Away, how: str
 ) -> None:
@@ -221,12 +221,12 @@ def test_what_is_owed_is_sent_by_whatever_comes_first(
     leases = queue.claim(["q"], 100).leases
     away(1)
     queue.claim(["q"], 1, finishes=[Finish(each.fence) for each in leases])
-    queue.owed.pay()  # not back yet
-    assert len(queue.owed.owed()) == sum(home == 1 for home in HOMES.values())
+    queue.endings.flush()  # not back yet
+    assert len(queue.endings.pending()) == sum(home == 1 for home in HOMES.values())
     away.back()
     given: dict[str, Any] = {"claim": (["q"], 1), "finish": ([],)}
-    getattr(queue.owed if how == "pay" else queue, how)(*given.get(how, ()))
-    assert queue.owed.owed() == []
+    getattr(queue.endings if how == "flush" else queue, how)(*given.get(how, ()))
+    assert queue.endings.pending() == []
     assert queue.depth("q", running=True) == 0
 
 
@@ -239,12 +239,14 @@ def test_what_is_given_back_while_its_shard_is_away_is_kept(queue: FairQueue, aw
     away(1)
     queue.release(leases["back"])
     queue.reject(leases["dead"], reason="failed", seconds=2.0)
-    assert queue.owed.owes
-    assert {fence for fence, _ in queue.owed.owed()} == {each.fence for each in leases.values()}
-    queue.owed.pay()
+    assert queue.endings.are_pending
+    assert {fence for fence, _ in queue.endings.pending()} == {
+        each.fence for each in leases.values()
+    }
+    queue.endings.flush()
     away.back()
-    queue.owed.pay()
-    assert queue.owed.owed() == []
+    queue.endings.flush()
+    assert queue.endings.pending() == []
     assert [lease.job.id for lease in queue.claim(["q"], 2).leases] == ["back"]
     assert [letter.job.id for letter in queue.dead.page(name)] == ["dead"]
 
@@ -445,6 +447,6 @@ def test_an_idle_worker_asks_no_shard_that_had_no_job(queue: FairQueue) -> None:
 
 def noted(calls: list[str], run: Any, operation: str, values: Any) -> Any:
     """Note a call, if it is about jobs, and make it."""
-    if operation in {"claim", "publish", "stands"}:
+    if operation in {"claim", "publish", "queue_heads"}:
         calls.append(operation)
     return run(operation, values)

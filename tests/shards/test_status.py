@@ -15,7 +15,7 @@ def test_a_job_is_found_on_its_shard_and_after_a_move(
     """So are its progress, its retry by the framework's id, and what its workers know."""
     monkeypatch.setattr("fairqueue._stores.sharded.mover.KNOWN_AFTER_SECONDS", 0.0)
     with FairQueue(redis_url, namespace=namespace, shards=3) as queue:
-        queue.introduction.describe("w", queues=lambda: ["q"], tasks=lambda: ["t"])
+        queue.presence.describe("w", queues=lambda: ["q"], tasks=lambda: ["t"])
         for workspace in "abcdef":
             queue.publish(b"", queue="q", workspace=workspace, task="t", job_id="task-1")
         leases = queue.claim(["q"], 6).leases

@@ -54,7 +54,7 @@ def test_every_shard_is_mended(damaged: Both) -> None:
 def test_a_checkup_looks_at_every_shard(damaged: Both) -> None:
     """Its remarks say which; the fleet is that of all, and told once."""
     damaged.sharded.shards[0].suspend_imports(60)
-    damaged.sharded.introduce("o", "n", "fairqueue/1")
+    damaged.sharded.heartbeat("o", "n", "fairqueue/1")
     checkup = damaged.admins[0].doctor.checkup(repair=True)
     assert not checkup.findings
     assert len(checkup.repairs) == 2

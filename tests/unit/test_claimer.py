@@ -324,11 +324,11 @@ def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
     assert store.depth("q", running=True) == 0
 
 
-def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimers) -> None:
+def test_an_owner_has_a_heartbeat(store: Flaky, claimer: Claimers) -> None:
     """With its node's name and its software: at its first claim, and then every half minute."""
     told: list[tuple[str, str, str]] = []
-    store.introduce = lambda *about, **takes: told.append(about)  # type: ignore[method-assign,assignment]
-    claimer.introduction.describe("celery@one", software="celery/5")
+    store.heartbeat = lambda *about, **takes: told.append(about)  # type: ignore[method-assign,assignment]
+    claimer.presence.describe("celery@one", software="celery/5")
     claimer.claim(["q"], 0, [])
     assert told == []
     claimer.claim(["q"], 1, [])
@@ -341,19 +341,17 @@ def test_an_owner_introduces_itself_at_times(store: Flaky, claimer: Claimers) ->
 def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimers) -> None:
     """With the claim that names a new one; of an owner that says so also with a renewal."""
     told: list[dict[str, object]] = []
-    store.introduce = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign,assignment]
+    store.heartbeat = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign,assignment]
     for queues in (["q"], ["q"], ["r", "q"], ["r"]):
         claimer.claim(queues, 1, [])
     assert [each["queues"] for each in told] == [["q"], ["q", "r"]]
     taken = ["q"]
-    claimer.introduction.describe(
-        "celery@one", software="c/5", queues=lambda: taken, slots=lambda: 4
-    )
+    claimer.presence.describe("celery@one", software="c/5", queues=lambda: taken, slots=lambda: 4)
     claimer.claim(["q"], 1, [])
     taken.append("s")
     claimer.renew(sharded(store), (), claimer.owner)
     assert [(each["queues"], each["slots"]) for each in told[2:]] == [(taken, 4)]
-    claimer.introduction.restart()
+    claimer.presence.restart()
     claimer.renew(sharded(store), (), "another")
     assert len(told) == 3
     claimer.renew(sharded(store), (), claimer.owner)
@@ -367,8 +365,8 @@ def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimers) -> None:
     """
     told: list[tuple[object, object]] = []
     taken = ["q"]
-    claimer.introduction.describe("celery@one", queues=lambda: list(taken))
-    store.introduce = lambda *about, **takes: told.append(  # type: ignore[method-assign,assignment]
+    claimer.presence.describe("celery@one", queues=lambda: list(taken))
+    store.heartbeat = lambda *about, **takes: told.append(  # type: ignore[method-assign,assignment]
         (takes["lease_seconds"], takes["queues"])
     )
     claimer.close()
@@ -382,7 +380,7 @@ def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimers) -> None:
     assert told[2:] == [(LEASE_SECONDS, [])]
 
 
-def test_a_refused_introduction_stops_no_claim(
+def test_a_refused_heartbeat_stops_no_claim(
     store: Flaky, claimer: Claimers, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A warning says that operators do not see this owner, and why."""
@@ -390,12 +388,12 @@ def test_a_refused_introduction_stops_no_claim(
     def refuse(*about: str, **takes: object) -> None:
         raise ConfigurationError("no ZADD for this user")
 
-    store.introduce = refuse  # type: ignore[method-assign,assignment]
+    store.heartbeat = refuse  # type: ignore[method-assign,assignment]
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     assert f"does not list owner {claimer.owner}: no ZADD for this user" in caplog.text
 
 
-def test_an_introduction_that_was_lost_comes_with_the_next_claim(
+def test_a_heartbeat_that_was_lost_comes_with_the_next_claim(
     store: Flaky, claimer: Claimers
 ) -> None:
     """Not half a minute later: until then operators would take this owner for dead."""
@@ -406,7 +404,7 @@ def test_an_introduction_that_was_lost_comes_with_the_next_claim(
         if len(told) == 1:
             raise StoreUnavailable("gone")
 
-    store.introduce = lose  # type: ignore[method-assign,assignment]
+    store.heartbeat = lose  # type: ignore[method-assign,assignment]
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]

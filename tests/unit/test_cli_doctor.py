@@ -83,7 +83,7 @@ def test_two_apps_in_one_namespace_are_told(shell: Shell, redis_url: str, namesp
         for n in (2, 5)
     ]
     for name, app in zip(("shop", "crm"), apps, strict=True):
-        app.introduction.describe(name)
+        app.presence.describe(name)
         app.claim(["q"])
     told = [one["text"] for one in shell.json("doctor")["remarks"] if one["about"] == "limits"]
     assert any("different limits" in text and "'crm' · 'shop'" in text for text in told)

@@ -19,7 +19,7 @@ ODD = "\x1b[2J"
 def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
     """A queue in the same namespace, known as a worker of Celery."""
     with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.introduction.describe("celery@one", software="celery/5")
+        queue.presence.describe("celery@one", software="celery/5")
         yield queue
 
 
@@ -63,7 +63,7 @@ def test_ps_shows_progress_and_finds_what_is_stuck(shell: Shell, queue: FairQueu
 
 def test_what_workers_know_is_shown(shell: Shell, queue: FairQueue) -> None:
     """In the lists of tasks and workers, by ``why``, and by the doctor."""
-    queue.introduction.describe("celery@one", queues=lambda: ["q"], tasks=lambda: ["shop.render"])
+    queue.presence.describe("celery@one", queues=lambda: ["q"], tasks=lambda: ["shop.render"])
     queue.claim(["q"])
     job = queue.publish(b"", queue="q", workspace="acme", task="shop.rendr")
     assert "–, 1 waiting" in shell.run("tasks").stdout

@@ -14,20 +14,20 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.sharded.merges import MERGES
 from fairqueue._stores.sharded.router import Router
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 
 NOT_OPERATIONS = {
     "check",
     "clone",
     "close",
     "fleet",
-    "forget_ways",
+    "forget_forwardings",
     "home",
     "is_leased",
     "is_parent",
     "is_stored",
     "keep_parent",
-    "keep_way",
+    "keep_forwarding",
     "look",
     "names_parents",
     "note_wait",
@@ -121,7 +121,7 @@ def test_a_script_says_what_it_is_for(name: str) -> None:
 def test_a_header_says_which_shards_are_asked(name: str) -> None:
     """Each operation of a sharded store has a ROUTE, and a method of its own only if it says so."""
     route, merge = route_of(name)
-    if hasattr(AnyStore, name) and name not in OF_ONE_SHARD:
+    if hasattr(StoreBase, name) and name not in OF_ONE_SHARD:
         assert route in ROUTES
     else:
         assert not route

@@ -26,16 +26,16 @@ _SAFE = re.compile(
 """How the client's errors begin that quote neither user, password nor host."""
 
 
-def is_looked_for(url: str) -> bool:
+def is_resolved_at_connect(url: str) -> bool:
     """Whether a core URL's server is looked up at each connect: by Sentinels, or in a Cluster."""
     return is_sentinel(url) or is_cluster(url)
 
 
-def looking_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
+def resolving_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     """Return redis-py's pool of connections that look their server up; not connected yet.
 
     ``tag``: the hash tag whose slot they need, in a Cluster. ``kind``: see
-    :func:`looking_connections`, else the URL says whether they use TLS. ``changed`` overrides the
+    :func:`resolving_connections`, else the URL says whether they use TLS. ``changed`` overrides the
     URL's options.
     """
     if is_cluster(url):
@@ -43,7 +43,7 @@ def looking_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     return sentinel_pool(url, kind, **changed)
 
 
-def looking_connections() -> tuple[Any, Any]:
+def resolving_connections() -> tuple[Any, Any]:
     """Return the classes of such connections: without and with TLS."""
     return LookingConnection, LookingSSLConnection
 
@@ -102,7 +102,7 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
         raise ConfigurationError(
             f"bad URL {mask_password(url)!r}: {_what_is_wrong(str(error))}"
         ) from None  # the original may quote a password
-    if url.startswith("unix:") or is_looked_for(url):
+    if url.startswith("unix:") or is_resolved_at_connect(url):
         return client
     database = unquote(urlsplit(url).path).strip("/")
     if database and not database.isdecimal():
@@ -114,8 +114,8 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
 
 
 def _client(url: str, tag: str) -> redis.Redis:
-    if is_looked_for(url):
-        return redis.Redis(connection_pool=looking_pool(url, tag))
+    if is_resolved_at_connect(url):
+        return redis.Redis(connection_pool=resolving_pool(url, tag))
     return redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
 
 

@@ -90,7 +90,7 @@ OTHERS = (b"key ", b"rest ", b"end ", b"schedule ")
 """How items begin that are neither jobs nor dead letters."""
 
 
-class Ways:
+class Places:
     """Where workspaces are, and where they belong after the change."""
 
     def __init__(self, store: ShardedStore, to: int) -> None:
@@ -129,11 +129,11 @@ class Ways:
             source.keep_parent(parent)
         home = self._store.shards[shard_of(workspace, self._to)]
         if home is not source:
-            source.keep_way(workspace, None)
-            home.keep_way(workspace, source.engine.shard)
+            source.keep_forwarding(workspace, None)
+            home.keep_forwarding(workspace, source.engine.shard)
 
     def forget(self, shard: Store) -> None:
         """Forget where workspaces have gone, except those with parents, at their homes."""
-        shard.forget_ways(
+        shard.forget_forwardings(
             lambda name, to: shard_of(name, self._to) == shard.engine.shard and to < self._to
         )

@@ -11,7 +11,7 @@ from fairqueue._stores.limits_text import PARTS, WIDE
 from fairqueue._stores.permits import adopted, home_of, limit_of
 from fairqueue._stores.sharded.asking import Errors, answers, each
 from fairqueue._stores.sharded.parents import ShardedParents
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 
@@ -20,7 +20,7 @@ RENEWED_SECONDS = 30.0
 AT_ONCE = 500
 
 
-class ShardedLimits(ShardedParents, AnyStore):
+class ShardedLimits(ShardedParents, StoreBase):
     """Every shard stores the whole configuration, so its digest is the same on all."""
 
     def configure(

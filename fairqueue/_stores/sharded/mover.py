@@ -18,9 +18,9 @@ from fairqueue._stores.layout import (
 )
 from fairqueue._stores.limits_text import widened
 from fairqueue._stores.moves import SETTINGS_AT_ONCE
-from fairqueue._stores.sharded.carrier import Hold, Move, Stuck, Ways
+from fairqueue._stores.sharded.carrier import Hold, Move, Places, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue.errors import ConfigurationError, FairQueueError
 
 KNOWN_AFTER_SECONDS = LOOK_EVERY_SECONDS + 10
@@ -64,12 +64,12 @@ class Mover:
     """Moves workspaces; run again after an error or a kill, it goes on."""
 
     def __init__(
-        self, store: AnyStore, to: int, *, wait_seconds: float, progress: Callable[[int], object]
+        self, store: StoreBase, to: int, *, wait_seconds: float, progress: Callable[[int], object]
     ) -> None:
         self._store = _checked(store, to)
         self._to, self._wait_seconds, self._progress = to, wait_seconds, progress
         self._hold = Hold(store.shards[0])
-        self._ways = Ways(self._store, to)
+        self._places = Places(self._store, to)
 
     def survey(self) -> Moved:
         """Count what would move; changes nothing."""
@@ -169,7 +169,7 @@ class Mover:
         late: set[str] = set()
         for _ in range(PASSES):
             n = found.workspaces
-            for source in self._ways.sources(found.shards):
+            for source in self._places.sources(found.shards):
                 leaving = self._leaving(source, found.shards, stays=True)
                 while some := list(islice(leaving, AT_ONCE)):
                     self._move([move for move in some if move.workspace not in late], found, late)
@@ -196,8 +196,8 @@ class Mover:
         """Move a workspace unless its jobs run."""
         self._hold.renew()
         name, source, target = move
-        way = source.whereabouts(name, target.engine.shard)
-        if way.to is not None and not way.moves:
+        forwarding = source.whereabouts(name, target.engine.shard)
+        if forwarding.to is not None and not forwarding.moves:
             return False
         # Raises while the target is away, so that the workspace stays where it is.
         moves_from(target.engine)
@@ -208,7 +208,7 @@ class Mover:
         except Stuck:
             late.add(name)
         else:
-            self._ways.keep(target, name)
+            self._places.keep(target, name)
             found.workspaces += 1
         return False
 
@@ -223,13 +223,13 @@ class Mover:
         ):
             if name in seen:
                 continue
-            at, to = self._ways.places(source, name, shards)
+            at, to = self._places.places(source, name, shards)
             if at == source.engine.shard != to:
                 seen.add(name)
                 self._store.layout.most = max(self._store.layout.most, self._to)
                 yield Move(name, source, self._store.shards[to])
             elif stays and at == to == source.engine.shard:
-                self._ways.keep(source, name)
+                self._places.keep(source, name)
 
     def _end(self, change: Mark, found: Moved) -> None:
         """Finish the change, and remove its marks once every process knows it."""
@@ -248,12 +248,12 @@ class Mover:
             if not _has_jobs(shard):
                 _unlink(shard, but=KEPT)
         for shard in every:
-            if self._ways.are_used:
-                self._ways.forget(shard)
+            if self._places.are_used:
+                self._places.forget(shard)
             shard.set_moves(None)
 
 
-def _checked(store: AnyStore, to: int) -> ShardedStore:
+def _checked(store: StoreBase, to: int) -> ShardedStore:
     if not isinstance(store, ShardedStore) or to < LEAST:
         raise ConfigurationError(
             "several shards never become one, whose limits are stored in another way: give two at "

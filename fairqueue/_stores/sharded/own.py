@@ -17,7 +17,7 @@ from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import AdmittedRequest, DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import JobState, Why
@@ -27,7 +27,7 @@ NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
 """The answer of a shard that does not have the job; the lower one is the better answer."""
 
 
-class OwnMethods(Router, AnyStore):
+class OwnMethods(Router, StoreBase):
     """Operations whose steps no header can describe, except limits and publishes."""
 
     def waiting(
@@ -100,8 +100,8 @@ class OwnMethods(Router, AnyStore):
         try:
             return (self.home(workspace),)
         except WorkspaceMoves:
-            at, way = self.followed(workspace)
-            return at, at if way.to is None else self.shards[way.to]
+            at, forwarding = self.followed(workspace)
+            return at, at if forwarding.to is None else self.shards[forwarding.to]
 
     def snapshot(self, names: Sequence[str] = ()) -> Stats:
         """Join the workspaces, and add up the queues; ask each named workspace's shard."""

@@ -108,7 +108,7 @@ class ShardedParents(Shards):
                 target.take_in(workspace, items, moves=False)
             left = at.leave_shard(workspace, number, moves=False)
             if left is not Left.DONE:
-                target.keep_way(workspace, at.engine.shard)
+                target.keep_forwarding(workspace, at.engine.shard)
         if left is Left.IS_PARENT:
             raise _is_parent(workspace, parent)
         if left is Left.HAS_JOBS:

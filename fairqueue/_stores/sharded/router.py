@@ -30,7 +30,7 @@ from fairqueue._stores.library import operations, route_of
 from fairqueue._stores.replies import workspace_of_ticket
 from fairqueue._stores.sharded.merges import MERGES
 from fairqueue._stores.sharded.shards import Shards
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 
 
 class Router(Shards):
@@ -75,11 +75,11 @@ class Router(Shards):
 
 @cache
 def _signature(operation: str) -> inspect.Signature:
-    return inspect.signature(getattr(AnyStore, operation))
+    return inspect.signature(getattr(StoreBase, operation))
 
 
 def _method(operation: str) -> Callable[..., Any]:
-    @wraps(getattr(AnyStore, operation))
+    @wraps(getattr(StoreBase, operation))
     def ask(self: Router, /, *args: Any, **named: Any) -> Any:
         return self._ask(operation, args, named)
 
@@ -87,5 +87,5 @@ def _method(operation: str) -> Callable[..., Any]:
 
 
 for name in operations():
-    if hasattr(AnyStore, name):
+    if hasattr(StoreBase, name):
         setattr(Router, name, _method(name))

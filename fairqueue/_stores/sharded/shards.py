@@ -13,7 +13,7 @@ from typing import TypeVar
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
-from fairqueue._stores.moves import Way
+from fairqueue._stores.moves import Forwarding
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
 from fairqueue.errors import ConfigurationError
@@ -124,20 +124,20 @@ class Shards:
 
         ``at``: the shard to ask first; default: that of its name.
         """
-        at, way = self.followed(workspace, at)
-        if way.moves:
+        at, forwarding = self.followed(workspace, at)
+        if forwarding.moves:
             raise WorkspaceMoves(workspace)
         self.layout.is_at(workspace, at.engine.shard)
         return at
 
-    def followed(self, workspace: str, at: Store | None = None) -> tuple[Store, Way]:
+    def followed(self, workspace: str, at: Store | None = None) -> tuple[Store, Forwarding]:
         """Follow a workspace from shard to shard to the one where it lives, or that it leaves."""
         at = at or self.shards[self.layout.places(workspace)[0]]
         for _ in self.shards:
-            way = at.whereabouts(workspace)
-            if way.to is None or way.moves:
-                return at, way
-            at = self.shards[way.to]
+            forwarding = at.whereabouts(workspace)
+            if forwarding.to is None or forwarding.moves:
+                return at, forwarding
+            at = self.shards[forwarding.to]
         raise WorkspaceMoves(workspace)  # it moved between all of these calls
 
     def placed(self, workspace: str) -> tuple[Store, str]:
@@ -150,10 +150,10 @@ class Shards:
         shards, (at, to) = self.layout.mark.version, self.layout.places(workspace)
         known = self.layout.away.get(workspace)
         if known is None and at != to:
-            way = self.shards[at].whereabouts(workspace, to)
-            if way.moves:
+            forwarding = self.shards[at].whereabouts(workspace, to)
+            if forwarding.moves:
                 raise WorkspaceMoves(workspace)
-            if way.to is not None:
+            if forwarding.to is not None:
                 return self.found(workspace), shards
         return self.shards[at if known is None else known], shards
 

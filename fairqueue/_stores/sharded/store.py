@@ -22,7 +22,7 @@ from fairqueue._stores.sharded.limits import ShardedLimits
 from fairqueue._stores.sharded.own import OwnMethods
 from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
-from fairqueue._stores.store import AnyStore, Store
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
@@ -239,7 +239,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """Make a waiter for these queues on all shards."""
         return ShardedWaiter(self, queues, self.refused, self._woken.add)
 
-    def of_these(self, shards: Sequence[Store]) -> AnyStore:
+    def of_these(self, shards: Sequence[Store]) -> StoreBase:
         """Return a store that lists only some of the shards."""
         part = copy(self)
         part._all = tuple(shards)  # noqa: SLF001 - of its own class

@@ -41,12 +41,12 @@ function Moves.lift(name)
 end
 
 -- Whether workspaces move at all: a process that was stopped meanwhile may come too late.
-function Moves.are_under_way()
+function Moves.are_running()
   return call('HEXISTS', K.limits(), 'moves') == 1
 end
 
 -- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
-function Moves.open_ways()
+function Moves.let_all_through()
   Shard.load().spread = ' spread ' -- so that requests ask, too
   call('HSET', K.limits(), 'forwards', 1)
   call('HDEL', K.tasks(), '#plain') -- see publish.lua

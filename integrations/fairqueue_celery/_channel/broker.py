@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
-from fairqueue.adapters import check_sources, is_cluster, told_errors
+from fairqueue.adapters import check_sources, is_cluster, translated_redis_errors
 from fairqueue_celery._channel.queue_kinds import QueueKinds, RecentSet
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.claims import Claims
@@ -79,7 +79,7 @@ class Broker:
             act()
             return True
         try:
-            self.core.outages.attempt("", told_errors()(act))
+            self.core.outages.attempt("", translated_redis_errors()(act))
         except StoreUnavailable:
             return False
         return True

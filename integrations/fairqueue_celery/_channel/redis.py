@@ -15,10 +15,10 @@ from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.adapters import (
     SOCKET_TIMEOUT_SECONDS,
     following_primary,
-    is_looked_for,
-    looking_connections,
-    looking_pool,
+    is_resolved_at_connect,
     remedy_of,
+    resolving_connections,
+    resolving_pool,
 )
 from fairqueue_celery._channel.task_queues import RedisQoS, TaskQueues
 
@@ -45,8 +45,8 @@ class Channel(TaskQueues, stock.Channel):
 
     def __init__(self, connection: Any, *args: Any, **kwargs: Any) -> None:
         self._tables: dict[str, tuple[float, Any]] = {}
-        if is_looked_for(connection.broker.url):
-            kinds = looking_connections()
+        if is_resolved_at_connect(connection.broker.url):
+            kinds = resolving_connections()
             self.connection_class, self.connection_class_ssl = kinds
         self.__dict__["client"] = _NoClientYet()
         super().__init__(connection, *args, **kwargs)
@@ -138,13 +138,13 @@ class Channel(TaskQueues, stock.Channel):
         return params
 
     def _get_pool(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
-        if not is_looked_for(self.broker.url):
+        if not is_resolved_at_connect(self.broker.url):
             return super()._get_pool(asynchronous=asynchronous)
         params = self._connparams(asynchronous=asynchronous)
         kind = params.pop("connection_class")
         of_url = {"host", "port", "db"}
         known = {name: value for name, value in params.items() if name not in of_url}
-        return looking_pool(self.broker.url, self.broker.settings.namespace, kind, **known)
+        return resolving_pool(self.broker.url, self.broker.settings.namespace, kind, **known)
 
 
 def _refusing(connection_class: Any, core: FairQueue) -> Any:

@@ -24,7 +24,7 @@ HOLD_BACK_SECONDS = 0.005
 LOOK_AT_STARTING_SECONDS = 0.02
 """How often a pool is asked whether all of its processes are up."""
 
-PAY_EVERY_SECONDS = 0.5
+FLUSH_EVERY_SECONDS = 0.5
 """Of several servers one may be away: how often ends are sent there again."""
 
 MOST_PENDING = 32
@@ -107,7 +107,7 @@ class Claims:
         """Take jobs from this queue too."""
         if queue not in self.queues:
             self.queues.append(queue)
-            self._core.introduction.restart()
+            self._core.presence.restart()
             self.stop_waiting()
             if self.pool is not self:
                 self._leases.assign(self.pool, self)
@@ -120,7 +120,7 @@ class Claims:
         """
         if queue in self.queues:
             self.queues.remove(queue)
-            self._core.introduction.restart()
+            self._core.presence.restart()
             self._is_leaving = True
 
     def _leave(self) -> None:
@@ -158,7 +158,7 @@ class Claims:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
         if self._is_leaving:
             self._leave()
-        self._core.owed.pay()
+        self._core.endings.flush()
         self._end_interrupted()
         self._leases.end_orphans()
         if self.waiting and time.monotonic() >= self._waiter.answered_by:
@@ -217,7 +217,7 @@ class Claims:
 
     def _acked(self, acks: Collection[Finish], lost: Collection[int]) -> None:
         """The store has them, but what is owed. What is lost is with another worker by now."""
-        owed = {fence for fence, _ in self._core.owed.owed()}
+        owed = {fence for fence, _ in self._core.endings.pending()}
         fences = {ack.fence for ack in acks} - owed
         for waiting in self._ahead:
             waiting.is_acked |= waiting.lease.fence in fences
@@ -291,7 +291,7 @@ class Claims:
             return self._claim_ahead.hold_seconds
         if not self.waiting and self.pool is not self and is_starting(self.pool):
             return LOOK_AT_STARTING_SECONDS
-        return PAY_EVERY_SECONDS if self._core.owed.owes else self._wait_left()
+        return FLUSH_EVERY_SECONDS if self._core.endings.are_pending else self._wait_left()
 
     def _wait_left(self) -> float | None:
         return max(0.0, self._waiter.answered_by - time.monotonic()) if self.waiting else None

@@ -75,7 +75,7 @@ class Fairness(bootsteps.StartStopStep):
             prefork.adapt(parent.pool)
         _scale_at_each_task(parent)
         for broker in brokers():
-            broker.core.introduction.describe(
+            broker.core.presence.describe(
                 parent.hostname,
                 software=f"celery/{celery.__version__}",
                 queues=broker.consumed_queues,

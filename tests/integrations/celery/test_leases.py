@@ -202,6 +202,6 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
             assert claims.ahead == 0
         for shard in core.store.shards:
             shard.engine.breaker.answered()
-        core.owed.pay()
+        core.endings.flush()
         [again] = core.claim(["q"]).leases
     assert (again.job.id, again.deliveries) == (lease.job.id, 1)
