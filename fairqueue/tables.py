@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fairqueue.lists import (
+from fairqueue.plain import duration, moment, printable, rate
+from fairqueue.rows import (
     Demand,
     PauseRow,
     QueueRow,
@@ -15,7 +16,6 @@ from fairqueue.lists import (
     WaitingJob,
     WorkerRow,
 )
-from fairqueue.plain import duration, moment, printable, rate
 
 NOTHING = "–"
 SHOWN_QUEUES = 5

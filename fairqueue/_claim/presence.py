@@ -10,12 +10,12 @@ from importlib.metadata import version
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
-from fairqueue._stores.list_rows import app_text
+from fairqueue._stores.row_readers import app_text
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.lists import INTRODUCED_EVERY_SECONDS, App
+from fairqueue.rows import INTRODUCED_EVERY_SECONDS, App
 
 log = logging.getLogger("fairqueue.claimer")
 

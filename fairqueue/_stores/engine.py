@@ -15,7 +15,7 @@ from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.library import Read, load, read_source
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.lists import Durability, Memory
+from fairqueue.rows import Durability, Memory
 
 HEADED = frozenset({"jobs", "dead_letters"})
 """Kinds of keys whose values end in a payload, after the first line break."""

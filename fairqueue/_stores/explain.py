@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairqueue._keys import decode, decode_job
-from fairqueue._stores import list_rows, replies
+from fairqueue._stores import replies, row_readers
 from fairqueue._stores.expected_start import Line, slot_wait
 from fairqueue._stores.fleet import Fleet
 from fairqueue._stores.permits import limit_of
@@ -154,7 +154,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         due=float(facts[0]) if why.state is JobState.SCHEDULED else None,
         started=started,
         deliveries=int(deliveries),
-        progress=list_rows.progress(reported, why.now),
+        progress=row_readers.progress(reported, why.now),
         steps=replies.finished_steps(steps),
         reason=why.detail if why.state is JobState.DEAD else None,
         waited_seconds=max(0.0, waited) if started or waits else None,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fairqueue._keys import decode
 from fairqueue.explained import QueueWorkers
-from fairqueue.lists import WorkerRow
+from fairqueue.rows import WorkerRow
 
 
 class TakenSlot(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from fairqueue._keys import decode, encode, encode_task
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import StoredLimitsRow
 from fairqueue.plain import moment, printable
+from fairqueue.rows import StoredLimitsRow
 
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16

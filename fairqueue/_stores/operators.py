@@ -22,7 +22,7 @@ from fairqueue._types import (
 from fairqueue._utils import Throttle, process_name
 from fairqueue.errors import UniqueKeyHeld
 from fairqueue.explained import JobState
-from fairqueue.lists import FoundJob
+from fairqueue.rows import FoundJob
 
 log = logging.getLogger("fairqueue")
 LOG_EVERY_SECONDS = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fairqueue._stores.lists import ListStore
+from fairqueue._stores.views import ListStore
 
 HEADS_AT_ONCE = 200
 

@@ -31,7 +31,7 @@ from fairqueue._types import (
     WorkspaceStats,
 )
 from fairqueue.errors import CapacityExceeded, LeaseLost
-from fairqueue.lists import FoundJob
+from fairqueue.rows import FoundJob
 
 FENCES_PER_SECOND = 1e6
 MOVES = 6

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairqueue._keys import decode, encode
-from fairqueue.lists import Sample, WorkspaceSample
+from fairqueue.rows import Sample, WorkspaceSample
 
 GAP_SECONDS = 30.0
 KEPT = 120  # an hour

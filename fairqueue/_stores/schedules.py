@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from fairqueue._keys import decode, encode
 from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import Tick
-from fairqueue.lists import ScheduleRow
+from fairqueue.rows import ScheduleRow
 
 SCHEDULES_AT_ONCE = 100
 

@@ -20,7 +20,7 @@ from fairqueue._queue import FairQueue
 from fairqueue._types import JobId
 from fairqueue.errors import FairQueueError
 from fairqueue.explained import JobState, Why
-from fairqueue.lists import BlockedWait
+from fairqueue.rows import BlockedWait
 
 log = logging.getLogger("fairqueue.waits")
 

@@ -12,8 +12,8 @@ from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
 from fairqueue.audit.shards import named
 from fairqueue.audit.view import Audit
-from fairqueue.lists import BlockedWait, StoredLimitsRow, WorkerRow
 from fairqueue.plain import count_jobs, counted
+from fairqueue.rows import BlockedWait, StoredLimitsRow, WorkerRow
 
 LATE_SECONDS = 60.0
 """Workers poll every few seconds: what waits for one for longer is reported."""

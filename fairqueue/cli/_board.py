@@ -14,7 +14,7 @@ from fairqueue import FairQueue, FairQueueError, Scope, WorkspaceStats
 from fairqueue.cli._format import counted, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_state, explain_wait
-from fairqueue.lists import Overview
+from fairqueue.rows import Overview
 from fairqueue.shares import ORDERS, Share, shares_of, state_of
 from fairqueue.tables import WORKSPACES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from fairqueue import FairQueue
-from fairqueue.lists import FoundJob
+from fairqueue.rows import FoundJob
 
 
 def texts_of(task_id: str) -> tuple[bytes, bytes]:

@@ -18,9 +18,9 @@ from fairqueue.cli._find_job import texts_of
 from fairqueue.cli._format import count_jobs, duration, listed, moment, printable, table
 from fairqueue.cli._output import confirm, progress
 from fairqueue.explained import explain_steps
-from fairqueue.lists import DeadFilter
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import WHEN
+from fairqueue.rows import DeadFilter
 from fairqueue.tables import DEAD_LETTERS
 
 COUNT_HEAD = ("reason", "task", "dead", "oldest", "newest", "last error")

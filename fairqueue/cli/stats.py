@@ -17,7 +17,7 @@ from fairqueue.cli._connect import connection_options, opened_queue, shown_url
 from fairqueue.cli._format import count_jobs, counted, duration, listed, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
-from fairqueue.lists import Overview
+from fairqueue.rows import Overview
 from fairqueue.tables import OBSERVED, WORKSPACES
 
 SUMMED = ("waiting", "scheduled", "running", "dead", "lost", "would_block", "would_reject")

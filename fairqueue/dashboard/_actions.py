@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from fairqueue._types import Cancelled
 from fairqueue.dashboard._pages import View, edited, given, scope_of
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import DeadFilter
 from fairqueue.operate.dead import EVERY, filter_of
 from fairqueue.plain import count_jobs, counted, printable
+from fairqueue.rows import DeadFilter
 
 Form = Mapping[str, str]
 BUSY = "Doctor is already running."

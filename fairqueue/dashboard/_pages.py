@@ -32,8 +32,8 @@ from fairqueue.explained import (
     explain_steps,
     explain_workers,
 )
-from fairqueue.lists import Overview, Sample
 from fairqueue.operate.dead import filter_of
+from fairqueue.rows import Overview, Sample
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     PAUSES,

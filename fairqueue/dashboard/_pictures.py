@@ -12,7 +12,7 @@ from math import ceil, log10
 
 from markupsafe import Markup
 
-from fairqueue.lists import Sample, WorkspaceSample
+from fairqueue.rows import Sample, WorkspaceSample
 
 SPAN_SECONDS = 3600.0
 GAP_SECONDS = 100.0

@@ -18,10 +18,10 @@ from fairqueue._queue import FairQueue
 from fairqueue._tally import OTHERS
 from fairqueue._types import Pause
 from fairqueue.errors import FairQueueError
-from fairqueue.lists import Overview, QueueRow, Runnable
 from fairqueue.metrics._families import OF_STORE
 from fairqueue.operate.views import TICKS
 from fairqueue.plain import printable
+from fairqueue.rows import Overview, QueueRow, Runnable
 from fairqueue.shares import shares_of
 
 MOST_QUEUES = 100

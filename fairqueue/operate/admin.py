@@ -5,8 +5,8 @@ from __future__ import annotations
 from fairqueue._types import Scope
 from fairqueue._validation import check_name
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import DeadFilter
 from fairqueue.operate import Operators
+from fairqueue.rows import DeadFilter
 
 
 def _scope(**names: str | None) -> Scope:

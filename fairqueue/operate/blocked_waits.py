@@ -7,7 +7,7 @@ from contextlib import suppress
 from fairqueue._stores.store import StoreBase
 from fairqueue.errors import StoreUnavailable
 from fairqueue.explained import JobState
-from fairqueue.lists import BlockedWait
+from fairqueue.rows import BlockedWait
 
 
 def blocked_waits(store: StoreBase) -> list[BlockedWait]:

@@ -13,9 +13,9 @@ from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
-from fairqueue.lists import DeadCount, DeadFilter
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
+from fairqueue.rows import DeadCount, DeadFilter
 
 log = logging.getLogger("fairqueue")
 

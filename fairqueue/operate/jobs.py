@@ -16,9 +16,9 @@ from fairqueue._validation import (
     seconds_of_delay,
 )
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import FoundJob
 from fairqueue.operate.located import locate
 from fairqueue.operate.progress import Progress, counted_steps, ignore
+from fairqueue.rows import FoundJob
 
 
 class Jobs:

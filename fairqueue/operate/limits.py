@@ -10,8 +10,8 @@ from fairqueue._settings import live_limits
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits
 from fairqueue._validation import checked_scope
-from fairqueue.lists import StoredLimitsRow
 from fairqueue.operate.unseen_names import warn_of_unseen
+from fairqueue.rows import StoredLimitsRow
 
 
 class LiveLimits:

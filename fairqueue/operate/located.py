@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairqueue._stores.store import StoreBase
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState
-from fairqueue.lists import FoundJob
+from fairqueue.rows import FoundJob
 
 STATES = (JobState.WAITING, JobState.DEAD, JobState.ENDED)
 

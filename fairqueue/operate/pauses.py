@@ -8,8 +8,8 @@ from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import PauseRow
 from fairqueue.operate.unseen_names import warn_of_unseen
+from fairqueue.rows import PauseRow
 
 
 class Pauses:

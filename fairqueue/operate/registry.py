@@ -13,7 +13,7 @@ from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job
 from fairqueue.errors import FairQueueError, UnknownTask
-from fairqueue.lists import App, QueueRow, WorkerRow
+from fairqueue.rows import App, QueueRow, WorkerRow
 
 log = logging.getLogger("fairqueue.publish")
 

@@ -11,13 +11,17 @@ from itertools import chain
 from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.list_rows import Held
+from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState, Why
-from fairqueue.lists import (
+from fairqueue.operate.blocked_waits import blocked_waits
+from fairqueue.operate.located import locate
+from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
+from fairqueue.operate.unseen_names import hint_of_name
+from fairqueue.rows import (
     BlockedWait,
     Demand,
     Durability,
@@ -35,10 +39,6 @@ from fairqueue.lists import (
     WorkerRow,
     WorkspaceSample,
 )
-from fairqueue.operate.blocked_waits import blocked_waits
-from fairqueue.operate.located import locate
-from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
-from fairqueue.operate.unseen_names import hint_of_name
 
 ALL_UP_TO = 1000
 """Workspaces that an overview looks at one by one; of more it shows those with the most jobs."""
@@ -66,7 +66,7 @@ def _checked(**names: str | None) -> dict[str, str]:
 class Views:
     """Lists, counts and reasons. They change nothing, and no page of them blocks the store.
 
-    Rows are those of :mod:`fairqueue.lists`. While jobs come and go, each page of a list is a
+    Rows are those of :mod:`fairqueue.rows`. While jobs come and go, each page of a list is a
     picture of its own moment.
     """
 

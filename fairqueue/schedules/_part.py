@@ -11,7 +11,7 @@ from fairqueue._context import current_workspace
 from fairqueue._publish.new_job import NewJob
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import ScheduleRow
+from fairqueue.rows import ScheduleRow
 from fairqueue.schedules._definition import PUT_BY_CALL, STORED, Core, Placed
 from fairqueue.schedules._ticker import Ticker
 from fairqueue.schedules._timing import Schedule

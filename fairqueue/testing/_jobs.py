@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from fairqueue import FairQueue, Lease
 from fairqueue._keys import encode_job
-from fairqueue.lists import WaitingJob
+from fairqueue.rows import WaitingJob
 from fairqueue.testing._clock import ManualClock
 
 RUN_SECONDS = 1.0

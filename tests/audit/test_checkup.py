@@ -14,7 +14,7 @@ from fairqueue._stores.redis import health
 from fairqueue.audit import Remark
 from fairqueue.audit.checkup import remarks
 from fairqueue.audit.looks import take_look
-from fairqueue.lists import WorkerRow
+from fairqueue.rows import WorkerRow
 from tests.contract.world import World
 
 

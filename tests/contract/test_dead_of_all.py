@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue._stores import lists
+from fairqueue._stores import views
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import DeadFilter
 from fairqueue.operate import Operators
+from fairqueue.rows import DeadFilter
 from tests.contract.world import World, ids
 
 
@@ -152,8 +152,8 @@ def test_pages_join(
     world: World, admin: Operators, begun: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many letters a workspace has, each step looks at a few."""
-    monkeypatch.setattr(lists, "LETTERS_AT_ONCE", 2)
-    monkeypatch.setattr(lists, "WORKSPACES_AT_ONCE", 1)
+    monkeypatch.setattr(views, "LETTERS_AT_ONCE", 2)
+    monkeypatch.setattr(views, "WORKSPACES_AT_ONCE", 1)
     assert found(admin) == ["d0", "d4", "d5", "d1", "d3", "d2"]
     assert found(admin, DeadFilter(workspace="a", task="render")) == ["d4"]
 

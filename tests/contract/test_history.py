@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairqueue.audit import audit
-from fairqueue.lists import WorkspaceSample
 from fairqueue.operate import Operators
+from fairqueue.rows import WorkspaceSample
 from tests.contract.world import World
 
 ODD = "a b|c\n%:{1}"

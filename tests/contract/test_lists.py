@@ -8,8 +8,8 @@ import pytest
 
 from fairqueue import Limits, Pause
 from fairqueue.errors import ConfigurationError
-from fairqueue.lists import RunningJob, WaitingJob
 from fairqueue.operate import Operators
+from fairqueue.rows import RunningJob, WaitingJob
 from tests.contract.world import World
 
 BAD_NAME = "a b/c#d~:{1}"

@@ -12,9 +12,9 @@ from fairqueue import ConfigurationError, Job, Settings, UnknownTask
 from fairqueue._claim.presence import Presence
 from fairqueue._stores.library import load
 from fairqueue.adapters import Admission
-from fairqueue.lists import App, WorkerRow
 from fairqueue.operate import Operators, Registry
 from fairqueue.operate.registry import known_tasks, unknown
+from fairqueue.rows import App, WorkerRow
 from tests.contract.world import World, sound
 
 Tell = Callable[..., Presence]

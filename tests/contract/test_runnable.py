@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairqueue import Limits, Pause
-from fairqueue.lists import Demand, Runnable
 from fairqueue.operate import Operators
+from fairqueue.rows import Demand, Runnable
 from tests.contract.world import World
 
 

@@ -18,7 +18,7 @@ from fairqueue import (
 )
 from fairqueue.adapters import Placed, Runner, Ticker, new_job_id, run_context
 from fairqueue.audit import audit
-from fairqueue.lists import ScheduleRow
+from fairqueue.rows import ScheduleRow
 from fairqueue.schedules._ticker import _due
 from tests.contract.world import World
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairqueue.lists import DeadFilter
 from fairqueue.operate import Operators
+from fairqueue.rows import DeadFilter
 from tests.contract.world import World
 
 

@@ -11,8 +11,8 @@ from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
 from fairqueue.audit import audit
-from fairqueue.lists import DeadFilter
 from fairqueue.operate import DeadLetters, Jobs, Views
+from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.operators import operators_of
 

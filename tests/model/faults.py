@@ -20,8 +20,8 @@ from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish
 from fairqueue.audit import audit
 from fairqueue.audit.keyspace import Keyspace
-from fairqueue.lists import DeadFilter
 from fairqueue.operate import DeadLetters
+from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker
 from tests.lost_writes import restore

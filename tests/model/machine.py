@@ -49,8 +49,8 @@ from fairqueue.adapters import (
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
-from fairqueue.lists import DeadFilter
 from fairqueue.operate import DeadLetters
+from fairqueue.rows import DeadFilter
 from fairqueue.schedules._definition import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due as due_tick
 from fairqueue.schedules._timing import Schedule

@@ -18,8 +18,8 @@ from fairqueue._stores.redis import dangers
 from fairqueue._stores.redis.permissions import calls, commands_of_scripts, missing_permissions
 from fairqueue.adapters import Ending, Finish
 from fairqueue.dashboard import Role, app
-from fairqueue.lists import DeadFilter
 from fairqueue.metrics import collector
+from fairqueue.rows import DeadFilter
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.dashboard.serving import Visitor, served
 from tests.metrics.scraping import scrape

@@ -13,8 +13,8 @@ from fairqueue import JobState, Why
 from fairqueue._stores.fleet import TakenSlot
 from fairqueue._stores.sharded import merges
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.lists import DeadFilter, Memory, QueueRow
 from fairqueue.operate import Operators
+from fairqueue.rows import DeadFilter, Memory, QueueRow
 from tests.operators import operators_of
 from tests.shards.conftest import Both
 

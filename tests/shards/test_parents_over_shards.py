@@ -16,7 +16,7 @@ from fairqueue._stores.replies import ticket
 from fairqueue._stores.sharded import ShardedStore, mover, parents
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.audit.shards import of_layout
-from fairqueue.lists import DeadFilter
+from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
 

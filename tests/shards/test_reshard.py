@@ -32,7 +32,7 @@ from fairqueue._stores.store import Store
 from fairqueue._types import Limits
 from fairqueue.adapters import Ticker
 from fairqueue.audit import audit
-from fairqueue.lists import WaitingJob
+from fairqueue.rows import WaitingJob
 from fairqueue.testing import ManualClock
 
 NAMES = [f"w{n}" for n in range(12)]

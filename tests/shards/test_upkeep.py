@@ -13,8 +13,8 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.redis.address import client_at
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
-from fairqueue.lists import Durability
 from fairqueue.operate.unseen_names import hint_of_unseen
+from fairqueue.rows import Durability
 from tests.shards.conftest import Both
 
 

@@ -21,7 +21,7 @@ from fairqueue import (
     Stats,
     WorkspaceStats,
 )
-from fairqueue.lists import DeadFilter, PauseRow
+from fairqueue.rows import DeadFilter, PauseRow
 
 
 def look(queue: FairQueue) -> list[str]:

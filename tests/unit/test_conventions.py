@@ -132,7 +132,7 @@ def _entry_points() -> set[str]:
 ROOTS = {
     "fairqueue": "imported by users",
     "fairqueue.adapters": "imported by integrations",
-    "fairqueue.lists": "imported by users",
+    "fairqueue.rows": "imported by users",
     "fairqueue.testing": "imported by users' tests",
     "fairqueue.cli.__main__": "run with python -m",
     "fairqueue_celery": "imported by users",

@@ -21,7 +21,7 @@ from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue._validation import MOST_DELAY_SECONDS
 from fairqueue.adapters import current_workspace, run_context
-from fairqueue.lists import DeadFilter
+from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 
 

@@ -10,7 +10,7 @@ import pytest
 from fairqueue import CapacityExceeded, FairQueue, LeaseLost, Scope
 from fairqueue._tally import OTHERS, Busiest, Counts, Tally
 from fairqueue.adapters import Ending, Finish
-from fairqueue.lists import Totals
+from fairqueue.rows import Totals
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.lists import Durability, Memory
+from fairqueue.rows import Durability, Memory
 
 HEADS_AT_ONCE = 200
 PATIENT = frozenset({"publish", "publish_many"})

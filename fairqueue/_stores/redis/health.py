@@ -12,8 +12,8 @@ import redis
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server
-from fairqueue.lists import Durability, Memory
 from fairqueue.plain import counted
+from fairqueue.rows import Durability, Memory
 
 PINGS = 20
 SLOW_SECONDS = 0.01

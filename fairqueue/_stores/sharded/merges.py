@@ -14,7 +14,7 @@ from fairqueue._stores.fleet import TakenSlot
 from fairqueue._stores.sharded.asking import each, first, gathered, taken
 from fairqueue._stores.store import Store
 from fairqueue._types import Cancelled, WithoutWorkspace, WorkspaceStats
-from fairqueue.lists import (
+from fairqueue.rows import (
     PauseRow,
     QueueRow,
     Runnable,

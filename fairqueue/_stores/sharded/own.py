@@ -12,16 +12,16 @@ from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.fleet import Fleet
-from fairqueue._stores.lists import PAGE
 from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
+from fairqueue._stores.views import PAGE
 from fairqueue._types import AdmittedRequest, DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import JobState, Why
-from fairqueue.lists import DeadFilter, JobPage, Runnable
+from fairqueue.rows import DeadFilter, JobPage, Runnable
 
 NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
 """The answer of a shard that does not have the job; the lower one is the better answer."""

@@ -12,7 +12,7 @@ from celery import Celery
 
 import fairqueue
 from fairqueue import JobStatus, UnknownTask
-from fairqueue.lists import WorkerRow
+from fairqueue.rows import WorkerRow
 from fairqueue_celery import job_of, queue_of
 from tests.celery_state import kept
 from tests.integrations.celery.test_test_worker import on_fairqueue, working

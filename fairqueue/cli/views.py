@@ -13,7 +13,7 @@ from fairqueue.cli._choose import as_seconds, choice_options, hint_at_unseen, li
 from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, listed
 from fairqueue.cli._scope import NAMED
-from fairqueue.lists import Demand
+from fairqueue.rows import Demand
 from fairqueue.tables import PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
 
 AT_MOST = "Print about this many."

@@ -10,7 +10,7 @@ from fairqueue._keys import decode, decode_job, encode
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND
 from fairqueue._types import JobProgress, Pause
-from fairqueue.lists import (
+from fairqueue.rows import (
     App,
     PauseRow,
     QueueRow,

@@ -10,13 +10,13 @@ from json import dumps, loads
 from typing import Any, Literal
 
 from fairqueue._keys import decode, encode, encode_job
-from fairqueue._stores import explain, limits_text, list_rows, replies, samples
+from fairqueue._stores import explain, limits_text, replies, row_readers, samples
 from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
-from fairqueue._stores.list_rows import Held
 from fairqueue._stores.operators import OperatorStore
+from fairqueue._stores.row_readers import Held
 from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
 from fairqueue.explained import Why
-from fairqueue.lists import (
+from fairqueue.rows import (
     App,
     BlockedWait,
     DeadFilter,
@@ -93,7 +93,7 @@ class ListStore(OperatorStore):
                 count=LEASES_AT_ONCE,
             )
             total += matched
-            page = (list_rows.running(row, float(now)) for row in rows)
+            page = (row_readers.running(row, float(now)) for row in rows)
             found |= {job.fence: job for job in page}
             if len(found) >= n:
                 found = {fence: found[fence] for fence in nsmallest(n, found)}
@@ -103,7 +103,7 @@ class ListStore(OperatorStore):
     def held(self, by: Literal["owner", "task"]) -> Iterator[list[Held]]:
         """Yield pages of leases, counted by owner or by task; one may come more than once."""
         for now, rows in self._pages("held", by=by, count=LEASES_AT_ONCE):
-            yield [list_rows.held(row, now) for row in rows]
+            yield [row_readers.held(row, now) for row in rows]
 
     def waiting(
         self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
@@ -120,13 +120,13 @@ class ListStore(OperatorStore):
             cursor=cursor or b"0",
             count=min(n, PAGE),
         )
-        jobs = {row: list_rows.waiting(row, float(now)) for row in rows}
+        jobs = {row: row_readers.waiting(row, float(now)) for row in rows}
         return JobPage(tuple(jobs.values()), "" if following == b"0" else following.decode())
 
     def queues(self) -> Iterator[list[QueueRow]]:
         """Yield pages of queues, in no order; a queue may come more than once."""
         for now, rows in self._pages("queues", count=PAGE):
-            yield [list_rows.queue(row, now) for row in rows]
+            yield [row_readers.queue(row, now) for row in rows]
 
     def runnable(self, queue: str) -> Runnable:
         """Return what could run in a queue now, estimated from a sample of many flows."""
@@ -138,18 +138,20 @@ class ListStore(OperatorStore):
             if members > MOST_FLOWS:
                 rank = n * members * FLOWS_AT_ONCE // MOST_FLOWS
             parts.append(self._call("runnable", queue=name, **_rank(rank)))
-        return list_rows.runnable(parts)
+        return row_readers.runnable(parts)
 
     def tasks(self) -> Iterator[list[TaskRow]]:
         """Yield pages of tasks, in no order; how many of each run is not counted."""
         for _, rows in self._pages("tasks", count=PAGE):
-            yield [list_rows.task(row) for row in rows]
+            yield [row_readers.task(row) for row in rows]
 
     def workers(self) -> Iterator[list[WorkerRow]]:
         """Yield pages of owners that gave a sign of life, in no order, without what they run."""
         for now, words in self._pages("workers", count=PAGE):
             threes = zip(words[::3], words[1::3], words[2::3], strict=True)
-            rows = [list_rows.worker(text, float(seen), takes, now) for text, seen, takes in threes]
+            rows = [
+                row_readers.worker(text, float(seen), takes, now) for text, seen, takes in threes
+            ]
             yield [row for row in rows if not row.owner.startswith(WAIT)]
 
     def note_wait(self, wait: BlockedWait) -> None:
@@ -188,7 +190,7 @@ class ListStore(OperatorStore):
         """
         about = f"{encode(node) or '-'} {encode(software) or '-'}"
         digests = f"{limits or '-'}/{declares}" if declares else limits
-        takes = list_rows.takes(queues, slots, lease_seconds, digests)
+        takes = row_readers.takes(queues, slots, lease_seconds, digests)
         named = encode(owner)
         return bool(
             self._call("heartbeat", owner=named, about=about, takes=takes, declares=declares)
@@ -196,13 +198,13 @@ class ListStore(OperatorStore):
 
     def declare_tasks(self, digest: str, app: App) -> None:
         """Keep what workers of an app declare, under its digest."""
-        self._call("declare_tasks", digest=digest, text=list_rows.app_text(app))
+        self._call("declare_tasks", digest=digest, text=row_readers.app_text(app))
 
     def declared(self) -> Iterator[tuple[str, App]]:
         """Give what the workers of a day have declared, by its digest."""
         found = self._call("declared")
         for digest, text in zip(found[::2], found[1::2], strict=True):
-            yield digest.decode(), list_rows.app(text)
+            yield digest.decode(), row_readers.app(text)
 
     def why(
         self,
@@ -240,7 +242,7 @@ class ListStore(OperatorStore):
     def pauses(self) -> list[PauseRow]:
         """Return what is paused or draining, the longest first."""
         pages = self._pages("pauses", count=PAGE)
-        rows = {tuple(row[:2]): list_rows.pause(row, now) for now, page in pages for row in page}
+        rows = {tuple(row[:2]): row_readers.pause(row, now) for now, page in pages for row in page}
         return sorted(rows.values(), key=lambda row: (row.since, row.scope, row.name))
 
     def names(self, place: str, scope: str) -> Iterator[list[str]]:
