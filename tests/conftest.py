@@ -140,6 +140,24 @@ def redis_client(redis_server: EmbeddedServer) -> Iterator[redis.Redis]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[EmbeddedServer]:
+    """A server of one module, which keeps its data when it is killed."""
+    with EmbeddedServer(tcp=True, persistent=True) as server:
+        yield server
+
+
+@pytest.fixture
+def server(module_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
+    """A server of this module: the test may kill, freeze or fill it."""
+    yield module_server
+    if module_server._child is None:
+        module_server.start()
+    module_server.thaw()
+    with module_server.client() as client:
+        client.config_set("maxmemory", 0)
+
+
 @pytest.fixture
 def namespace() -> str:
     """A key prefix for one test, so that no keys need to be flushed."""

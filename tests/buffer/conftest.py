@@ -16,23 +16,6 @@ from tests.system.ledger import wait_for
 Open = Callable[..., FairQueue]
 
 
-@pytest.fixture(scope="module")
-def module_server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(persistent=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(module_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
-    """A server of this module: the test may kill, freeze or fill it."""
-    yield module_server
-    if module_server._child is None:
-        module_server.start()
-    module_server.thaw()
-    with module_server.client() as client:
-        client.config_set("maxmemory", 0)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Where buffered jobs are kept."""

@@ -26,21 +26,6 @@ Make = Callable[..., Celery]
 SOON_SECONDS = 0.25
 
 
-@pytest.fixture(scope="module")
-def module_server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(tcp=True, persistent=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(module_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
-    """A server that the test may kill or freeze."""
-    yield module_server
-    if module_server._child is None:
-        module_server.start()
-    module_server.thaw()
-
-
 @pytest.fixture
 def make_app(server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Make]:
     """Makes the app of a producer whose results are in the same Redis."""

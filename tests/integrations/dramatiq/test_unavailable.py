@@ -25,21 +25,6 @@ pytestmark = pytest.mark.system
 SOON_SECONDS = 0.25
 
 
-@pytest.fixture(scope="module")
-def module_server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(persistent=True) as server:
-        yield server
-
-
-@pytest.fixture
-def server(module_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
-    """A server that the test may kill or freeze."""
-    yield module_server
-    if module_server._child is None:
-        module_server.start()
-    module_server.thaw()
-
-
 class Seen(Middleware):
     """Notes hooks of runs and the message that runs."""
 
