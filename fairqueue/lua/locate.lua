@@ -1,6 +1,6 @@
 -- Where there are jobs of this id: in the named workspace, or in a page of all workspaces.
--- The first page also has the workspaces with the oldest dead letters. That a job has ended is told
--- of a named workspace only.
+-- Pages from dN on are of those with the oldest dead letters. That a job has ended is told of a
+-- named workspace only.
 -- ARGV now workspace queues id cursor count
 -- ROUTE workspace MERGE gathered
 -- RETURNS {cursor, "state job", ...}: waiting (or running), dead or ended, and workspace/queue/id
@@ -21,13 +21,19 @@ local function look_at(of, queue)
   elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
 end
 
-if name == '' then
+local from = tonumber(match(cursor, '^d(%d+)$'))
+if from then
+  local dead = call('ZRANGE', K.dead_workspaces(), from, from + count - 1)
+  names = {}
+  for _, of in ipairs(dead) do names[of] = true end
+  local is_over = #dead < tonumber(count) or from + count >= DEAD_MOST
+  following_cursor = is_over and '0' or format('d%d', from + count)
+elseif name == '' then
   local page
   names = {}
   following_cursor, page = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
   for i = 1, #page, 2 do names[page[i]] = true end
-  local dead = cursor == '0' and call('ZRANGE', K.dead_workspaces(), 0, DEAD_MOST - 1) or {}
-  for _, of in ipairs(dead) do names[of] = true end
+  if following_cursor == '0' then following_cursor = 'd0' end
 end
 for of in pairs(names) do
   for queue in gmatch(queues, '%S+') do look_at(of, queue) end
