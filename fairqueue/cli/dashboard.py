@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import socket
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,10 +45,22 @@ OPEN_TO_ALL = (
     help="Visitors with this token see everything, and change nothing.",
 )
 @click.option("--read-only", is_flag=True, help="No visitor changes anything.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Show several queues: a file with a section for each, [NAME], with url and namespace.",
+)
 @click.option("--label", default="", help="Shown at the head of each page, such as production.")
 @connection_options
 def dashboard(
-    *, url: str, namespace: str | None, host: str, port: int, label: str, **access: Any
+    *,
+    url: str,
+    namespace: str | None,
+    host: str,
+    port: int,
+    config: str | None,
+    label: str,
+    **access: Any,
 ) -> None:
     """Serve the dashboard: what waits, runs and fails, and why; it pauses, limits and replays.
 
@@ -54,18 +69,55 @@ def dashboard(
     its pictures show.
     """
     try:
-        from fairqueue.dashboard import app, is_loopback, only_this_host  # noqa: PLC0415 - an extra
+        from fairqueue.dashboard import (  # noqa: PLC0415 - an extra
+            app,
+            is_loopback,
+            only_this_host,
+            several,
+        )
     except ModuleNotFoundError as error:
         raise BadUsage(MISSING.format(error.name)) from None
     if not (access["token"] or access["read_token"]):
         if not is_loopback(host):
             raise BadUsage(OPEN_TO_ALL.format(printable(host)))
         access["authorize"] = only_this_host
-    with opened_queue(url, namespace) as core, _listening(host, port) as listening:
-        found = app(core, label=label, **access)
+    with ExitStack() as open_until_end:
+        if config:
+            where = _queues_in(config)
+            found: Any = several(
+                {
+                    name: open_until_end.enter_context(opened_queue(*each, connects=False))
+                    for name, each in where.items()
+                },
+                **access,
+            )
+        else:
+            where = {"": (url, namespace)}
+            core = open_until_end.enter_context(opened_queue(url, namespace))
+            found = app(core, label=label, **access)
+        listening = open_until_end.enter_context(_listening(host, port))
         at = f"[{host}]" if ":" in host else host
-        click.echo(f"http://{at}:{listening.getsockname()[1]}/ shows {shown_url(url)}")
+        shown = ", ".join(shown_url(each) for each, _ in where.values())
+        click.echo(f"http://{at}:{listening.getsockname()[1]}/ shows {shown}")
         _serve(found, listening)
+
+
+def _queues_in(path: str) -> dict[str, tuple[str, str | None]]:
+    """Return URL and namespace of each queue that a file names."""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, configparser.Error) as error:
+        raise BadUsage(f"cannot read {path}: {error}") from None
+    for name, section in parser.items():
+        unknown = {*section} - {"url", "namespace"}
+        if unknown or (parser.has_section(name) and "url" not in section):
+            raise BadUsage(f"section [{name}] of {path} has a url, and may have a namespace")
+    if not parser.sections():
+        raise BadUsage(f"{path} names no queue: give each a section [NAME] with url = redis://...")
+    return {
+        name: (parser[name]["url"], parser[name].get("namespace")) for name in parser.sections()
+    }
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from fairqueue.dashboard._access import Role, is_loopback, only_this_host
-from fairqueue.dashboard._app import app
+from fairqueue.dashboard._app import app, several
 
-__all__ = ["Role", "app", "is_loopback", "only_this_host"]
+__all__ = ["Role", "app", "is_loopback", "only_this_host", "several"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -27,6 +27,7 @@ from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is
 from fairqueue.dashboard._pages import PAGES, View, find, given
 from fairqueue.dashboard._remembered import Remembered
 from fairqueue.dashboard._sampler import Sampler
+from fairqueue.dashboard._several import joined
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
 NOTICE = "fairqueue_notice"
@@ -60,8 +61,32 @@ def app(
     A queue that is passed stays open when the app ends; one made of a URL stores no limits.
     """
     access = Access(token, read_token, authorize, read_only, allow_anyone)
+    return _dashboard(queue, access, label=label)
+
+
+def several(
+    queues: Mapping[str, FairQueue | str],
+    *,
+    token: str | None = None,
+    read_token: str | None = None,
+    authorize: Authorize | None = None,
+    read_only: bool = False,
+    allow_anyone: bool = False,
+) -> Starlette:
+    """Return one dashboard of several queues by name, each below ``/NAME/``, as an ASGI app.
+
+    All else is as for :func:`app`. One sign-in serves all of them.
+    """
+    access = Access(token, read_token, authorize, read_only, allow_anyone)
+    names = tuple(queues)
+    return joined(
+        {name: _dashboard(queue, access, name=name, names=names) for name, queue in queues.items()}
+    )
+
+
+def _dashboard(queue: FairQueue | str, access: Access, **shown: Any) -> Starlette:
     core = FairQueue(queue, brings_limits=False) if isinstance(queue, str) else queue
-    view = View(core, label, Checkup(core), Remembered())
+    view = View(core, Checkup(core), Remembered(), **shown)
     return _Dashboard(view, access, owns_queue=core is not queue).app
 
 
@@ -167,7 +192,8 @@ class _Dashboard:
         said = await run_in_threadpool(action, self._view, form)
         self._view.remembered.forget()
         answer = RedirectResponse(base_of(request) + _safe(form.get("back", "/")), 303)
-        _set_cookie(answer, request, NOTICE, quote(said[:MOST_NOTICE]), 30)
+        path = base_of(request)
+        _set_cookie(answer, request, NOTICE, quote(said[:MOST_NOTICE]), 30, path)
         return answer
 
     async def _sign_in(self, request: Request) -> Response:
@@ -178,7 +204,7 @@ class _Dashboard:
             session = self._access.sign_in((form or {}).get("token", ""))
             if session is not None:
                 answer = RedirectResponse(f"{base_of(request)}/", 303)
-                _set_cookie(answer, request, SESSION, session, SESSION_SECONDS)
+                self._set_session(answer, request, session, SESSION_SECONDS)
                 return answer
             wrong = "This is not the token of this dashboard."
         context = self._context(request, "/sign-in", wrong=wrong, title="Sign in")
@@ -189,8 +215,12 @@ class _Dashboard:
         if await form_of(request) is None:
             return self._problem(request, FOREIGN_FORM, 403)
         answer = RedirectResponse(f"{base_of(request)}/sign-in", 303)
-        _set_cookie(answer, request, SESSION, "", 0)
+        self._set_session(answer, request, "", 0)
         return answer
+
+    def _set_session(self, answer: Response, request: Request, value: str, age: int) -> None:
+        path = _layout.home_of(base_of(request), self._view)
+        _set_cookie(answer, request, SESSION, value, age, path)
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Describe an error in a sentence."""
@@ -206,12 +236,14 @@ class _Dashboard:
         return HTMLResponse(_layout.whole("problem.html", context), code)
 
 
-def _set_cookie(answer: Response, request: Request, name: str, value: str, age: int) -> None:
+def _set_cookie(
+    answer: Response, request: Request, name: str, value: str, age: int, path: str
+) -> None:
     answer.set_cookie(
         name,
         value,
         max_age=age,
-        path=base_of(request) or "/",
+        path=path or "/",
         secure=is_https(request),
         httponly=True,
         samesite="strict",

@@ -108,12 +108,20 @@ ENVIRONMENT.globals |= {
 }
 
 
+def home_of(base: str, view: View) -> str:
+    """Return the path below which the dashboards of several queues are; of one, its own."""
+    return base.removesuffix(f"/{view.name}") if view.names else base
+
+
 def context_of(request: Request, view: View, *, path: str) -> Context:
     """Return the variables of every page."""
     visitor = request.scope["fairqueue"]
     query = dict(request.query_params)
     return {
         "base": base_of(request),
+        "home": home_of(base_of(request), view),
+        "queue_name": view.name,
+        "queue_names": view.names,
         "path": path,
         "section": INSIDE.get(path, path),
         "back": f"{path}?{urlencode(query)}" if query else path,

@@ -73,9 +73,13 @@ class View:
     """One dashboard's queue. What is read is remembered for a second, for all its visitors."""
 
     queue: FairQueue
-    label: str
     checkup: Checkup
     remembered: Remembered
+    label: str = ""
+    name: str = ""
+    """Its name among several queues."""
+    names: tuple[str, ...] = ()
+    """The names of all of them."""
 
     def once(self, key: str, read: Callable[[], T]) -> T:
         return self.remembered.get(key, read)

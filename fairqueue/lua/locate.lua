@@ -1,5 +1,5 @@
 -- Where there are jobs of this id: in the named workspace, or in a page of all workspaces.
--- Pages from dN on are of those with the oldest dead letters. That a job has ended is told of a
+-- Pages from dN on are of those with the oldest dead letters. An ended job is found in a
 -- named workspace only.
 -- ARGV now workspace queues id cursor count
 -- ROUTE workspace MERGE gathered

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -34,6 +35,24 @@ def test_a_port_in_use_is_a_sentence(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"port {port}" in shell.run("dashboard", "--port", port, code=1).output
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("url = redis://x", "cannot read"),
+        ("", "names no queue"),
+        ("[prod]\nnamespace = x", "has a url"),
+        ("[prod]\nurl = redis://x\ntoken = x", "has a url"),
+    ],
+)
+def test_a_file_that_names_no_queue_is_refused(
+    shell: Shell, tmp_path: Path, text: str, said: str
+) -> None:
+    """With what a section has."""
+    config = tmp_path / "queues.ini"
+    config.write_text(text)
+    assert said in shell.run("dashboard", "--config", str(config), code=2).output
 
 
 @pytest.mark.system
