@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.resources import files
 from urllib.parse import urlencode
 
 import pytest
@@ -60,20 +61,37 @@ def _fresh(browser: Chromium) -> None:
     browser.window(1280, 800)
 
 
+NAME = urlencode({"name": HOSTILE})
+PAGES = (
+    *("/", "/workspaces", f"/workspace?{NAME}", "/queues", "/running", "/waiting", "/dead"),
+    *("/tasks", "/limits", "/limits?scope=default", f"/limits?scope=task&{NAME}", "/pauses"),
+    *("/schedules", "/workers", "/doctor", "/sign-in"),
+)
+AXE = (files("axe_core_python") / "axe.min.js").read_text()
+IN_SIGHT = """(() => { const link = document.querySelector("nav [aria-current='page']");
+  const at = link ? link.getBoundingClientRect() : null;
+  return !at || (at.left >= 0 && at.right <= innerWidth); })()"""
+BARRIERS = """axe.run(document, {resultTypes: ['violations']}).then((found) =>
+  found.violations.flatMap((each) => each.nodes.map((node) => each.id + ': ' + node.html)))"""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_each_page_loads_cleanly(browser: Chromium, site: str, width: str) -> None:
-    """Nothing violates the policy, no name is run as a script, and no page is too wide."""
+def test_each_page_loads_cleanly(browser: Chromium, site: str, width: str, dark: bool) -> None:
+    """Nothing violates the policy, no name is run, no page is too wide, and axe finds nothing."""
     pixels, phone = WIDTHS[width]
-    browser.window(pixels, 800, phone=phone)
-    name = urlencode({"name": HOSTILE})
-    pages = ("/", "/workspaces", f"/workspace?{name}", "/queues", "/running", "/waiting", "/dead")
-    limits = ("/tasks", "/limits", "/limits?scope=default", f"/limits?scope=task&{name}")
-    for page in (*pages, *limits, "/pauses", "/workers", "/doctor", "/sign-in"):
+    browser.window(pixels, 800, phone=phone, dark=dark)
+    found = set[str]()
+    for page in PAGES:
         browser.load(site + page)
         assert browser.run("document.documentElement.scrollWidth") <= pixels, page
         assert browser.run("document.querySelector('h1').innerText.length") > 0
         assert browser.run(UNEVEN_ROWS) == [], page
         assert browser.run("[...document.images].length") == 0
+        assert browser.run(IN_SIGHT), page
+        browser.run(AXE)
+        found.update(f"{page} {each}" for each in browser.run(BARRIERS))
+    assert not found
     assert browser.problems == []
     assert browser.dialogs == []
 

@@ -78,6 +78,7 @@
       if (question && !confirm(question)) event.preventDefault();
     });
     document.addEventListener("keydown", keys);
+    document.querySelector("nav [aria-current='page']")?.scrollIntoView({ block: "nearest", inline: "center" });
     listen();
   });
 })();
