@@ -12,7 +12,7 @@ from uuid import UUID
 from fairqueue.plain import duration, printable
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
-"""Default retention of dead letters; ``lua/modules/dead_letters.lua`` has the same numbers."""
+"""Default retention of dead letters; ``lua/state/dead_letters.lua`` has the same numbers."""
 CANCELLED = "cancelled"
 
 

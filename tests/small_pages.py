@@ -5,9 +5,9 @@ from __future__ import annotations
 from fairqueue._stores.library import read_source
 
 SMALLER = {
-    "modules/records": ("MANY_FLOWS = 4000", "MANY_FLOWS = 150"),
-    "modules/follow": ("FOLLOW_AT_ONCE = 16", "FOLLOW_AT_ONCE = 1"),
-    "modules/rebuild": ("COMPARED_AT_ONCE = 8", "COMPARED_AT_ONCE = 1"),
+    "state/records": ("MANY_FLOWS = 4000", "MANY_FLOWS = 150"),
+    "scheduler/follow": ("FOLLOW_AT_ONCE = 16", "FOLLOW_AT_ONCE = 1"),
+    "upkeep/rebuild": ("COMPARED_AT_ONCE = 8", "COMPARED_AT_ONCE = 1"),
 }
 """By file, a constant as it is, and as it is here."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 
 SHARDS_MOST = 64
-"""``lua/modules/shard.lua`` has the same number."""
+"""``lua/state/shard.lua`` has the same number."""
 
 Time = tuple[float, "float | None"]
 """Of a queue: the virtual time that a claimer has seen on any shard, and how far a head may be for

@@ -1,4 +1,4 @@
-"""The part of ``lua/modules/fairness.lua`` that Python needs, too."""
+"""The part of ``lua/scheduler/fairness.lua`` that Python needs, too."""
 
 from __future__ import annotations
 

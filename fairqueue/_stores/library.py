@@ -3,7 +3,7 @@
 The modules stand in an order, bottom up, and a function calls only functions of its own module or
 of one before it. Each module holds functions ``Lanes.push`` and so on, and constants of its own. It
 has no other variables, since a library keeps them from call to call: what a call remembers is in
-``S``, one table made when it begins, see ``lua/modules/base.lua``.
+``S``, one table made when it begins, see ``lua/calls/base.lua``.
 
 An operation is one file beside them, whose header is its interface. What stands before a line
 ``-- LATER`` comes before the shard's record is read, and returns there without a commit. In place
@@ -29,51 +29,51 @@ from fairqueue._keys import LAYOUT
 Read = Callable[[str], str]
 
 MODULES = (
-    "fairness",
-    "words",
-    "shard",
-    "across",
-    "limits",
-    "task_rates",
-    "tasks",
-    "jobs",
-    "lease_records",
-    "running",
-    "shared_limit_records",
-    "workspace_records",
-    "records",
-    "flows",
-    "wakeups",
-    "lanes",
-    "timers",
-    "order",
-    "rebuild",
-    "shared_limits",
-    "follow",
-    "room",
-    "settle",
-    "dead_letters",
-    "steps",
-    "explain",
-    "kept_places",
-    "enqueue",
-    "removal",
-    "leases",
-    "plain_records",
-    "standings",
-    "select",
-    "tick",
-    "permits",
-    "requests",
-    "schedules",
-    "rebuild_jobs",
-    "rebuild_found",
-    "rebuild_pages",
-    "idempotency",
-    "short_claim",
-    "handover",
-    "moves",
-    "commit",
+    "scheduler/fairness",
+    "calls/words",
+    "state/shard",
+    "shards/across",
+    "scheduler/limits",
+    "scheduler/task_rates",
+    "state/tasks",
+    "state/jobs",
+    "state/lease_records",
+    "state/running",
+    "state/shared_limit_records",
+    "state/workspace_records",
+    "state/records",
+    "state/flows",
+    "state/wakeups",
+    "state/lanes",
+    "state/timers",
+    "scheduler/order",
+    "upkeep/rebuild",
+    "scheduler/shared_limits",
+    "scheduler/follow",
+    "scheduler/room",
+    "scheduler/settle",
+    "state/dead_letters",
+    "state/steps",
+    "scheduler/explain",
+    "state/kept_places",
+    "state/enqueue",
+    "state/removal",
+    "state/leases",
+    "state/plain_records",
+    "scheduler/standings",
+    "scheduler/select",
+    "upkeep/tick",
+    "shards/permits",
+    "state/requests",
+    "state/schedules",
+    "upkeep/rebuild_jobs",
+    "upkeep/rebuild_found",
+    "upkeep/rebuild_pages",
+    "calls/idempotency",
+    "scheduler/short_claim",
+    "state/handover",
+    "shards/moves",
+    "calls/commit",
 )
 """The shared modules, bottom up."""
 _FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
@@ -99,20 +99,21 @@ redis.register_function({{
 
 @cache
 def read_source(name: str) -> str:
-    """Return the text of one Lua file of this package: ``claim``, or ``modules/lanes``."""
-    return (files("fairqueue") / "lua" / f"{name}.lua").read_text(encoding="utf-8")
+    """Return the text of one Lua file: ``state/lanes``, or of the operation ``claim``."""
+    path = name if "/" in name else f"api/{name}"
+    return (files("fairqueue") / "lua" / f"{path}.lua").read_text(encoding="utf-8")
 
 
 @cache
 def operations() -> tuple[str, ...]:
     """Name every operation."""
-    names = (entry.name for entry in (files("fairqueue") / "lua").iterdir())
+    names = (entry.name for entry in (files("fairqueue") / "lua" / "api").iterdir())
     return tuple(sorted(name[:-4] for name in names if name.endswith(".lua")))
 
 
 def table_of(module: str) -> str:
-    """Name the table of a module's functions: ``DeadLetters`` for ``dead_letters``."""
-    return "".join(word.capitalize() for word in module.split("_"))
+    """Name the table of a module's functions: ``DeadLetters`` for ``state/dead_letters``."""
+    return "".join(word.capitalize() for word in module.rpartition("/")[2].split("_"))
 
 
 def header(text: str, field: str) -> tuple[str, ...]:
@@ -156,7 +157,7 @@ class Library:
     @cached_property
     def functions(self) -> dict[str, str]:
         """The functions of all modules, by table and name."""
-        texts = (self._read(f"modules/{module}") for module in MODULES)
+        texts = (self._read(module) for module in MODULES)
         return {found[1]: found[0] for text in texts for found in _FUNCTION.finditer(text)}
 
     def reached(self, text: str) -> set[str]:
@@ -178,12 +179,9 @@ class Library:
         texts = "\n".join(
             (
                 *_keys(),
-                self._read("modules/base"),
+                self._read("calls/base"),
                 f"local {tables} = {', '.join('{}' for _ in MODULES)}",
-                *(
-                    f"do {_FUNCTION.sub(kept, self._read(f'modules/{module}'))}end"
-                    for module in MODULES
-                ),
+                *(f"do {_FUNCTION.sub(kept, self._read(module))}end" for module in MODULES),
                 "local Operations = {}\n",
             )
         )
@@ -229,7 +227,7 @@ class Library:
     def script(self, operation: str) -> str:
         """Return an operation by itself, for EVALSHA: it has the functions that it reaches."""
         text = self._operation(operation)
-        shared = self._shared(self.reached(text + self._read("modules/commit")))
+        shared = self._shared(self.reached(text + self._read("calls/commit")))
         frees = self.writes(operation) and self._acts_when_full(operation)
         return (
             f"local keys, arguments = KEYS, ARGV\n{shared}{text}"

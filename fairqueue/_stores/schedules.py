@@ -16,7 +16,7 @@ SCHEDULES_AT_ONCE = 100
 
 
 class StoredSchedule(NamedTuple):
-    """The record of a schedule, as ``lua/modules/schedules.lua`` lays it out; ``-`` is none."""
+    """The record of a schedule, as ``lua/state/schedules.lua`` lays it out; ``-`` is none."""
 
     workspace: str
     name: str

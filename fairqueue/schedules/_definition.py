@@ -13,7 +13,7 @@ from fairqueue.errors import ConfigurationError
 from fairqueue.schedules._timing import Schedule
 
 STORED, WANTED, TOO_MANY = 1, 2, -1
-MOST = 10_000  # as in lua/put_schedule.lua
+MOST = 10_000  # as in lua/api/put_schedule.lua
 MOST_BYTES = 65_536  # it is read with each tick
 PUT_BY_CALL = "-"
 

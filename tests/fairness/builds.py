@@ -19,10 +19,10 @@ BLOCKED = "Fairness.is_held(state)"
 BUILDS: dict[str, tuple[Edit, ...]] = {
     "unchanged": (),
     "waiting tags are recomputed": (
-        ("modules/fairness", "if state == 'ready' then return finish_tag end", ""),
-        ("modules/settle", "elseif not flow.arrival then", "else Order.leave(ws, flow)"),
+        ("scheduler/fairness", "if state == 'ready' then return finish_tag end", ""),
+        ("scheduler/settle", "elseif not flow.arrival then", "else Order.leave(ws, flow)"),
         (
-            "modules/select",
+            "scheduler/select",
             "function Select.runnable(node)\n",
             (
                 "function Select.runnable(node)\n"
@@ -32,20 +32,20 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
         ),
     ),
     "runnable workspaces are lifted to virtual time": (
-        ("modules/fairness", "if state == 'ready' then return finish_tag end", ""),
+        ("scheduler/fairness", "if state == 'ready' then return finish_tag end", ""),
     ),
     "no correction by measured durations": (
-        ("modules/order", "if used == 0 then return end", "if used then return end"),
+        ("scheduler/order", "if used == 0 then return end", "if used then return end"),
     ),
     "an expired lease costs what its worker reported": (
-        ("modules/fairness", "return max(tonumber(reported), held)", "return tonumber(reported)"),
+        ("scheduler/fairness", "return max(tonumber(reported), held)", "return tonumber(reported)"),
     ),
     "a declined job costs nothing": (
-        ("modules/fairness", "return max(DECLINED, held)", "return 0"),
+        ("scheduler/fairness", "return max(DECLINED, held)", "return 0"),
     ),
     "a claim costs the workspace's own average": (
         (
-            "modules/leases",
+            "state/leases",
             "local cost, guess = Order.price(ws, flow, task)",
             (
                 "local cost, guess = Order.price(ws, flow, task)"
@@ -55,7 +55,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     ),
     "one virtual time for all queues": (
         (
-            "modules/records",
+            "state/records",
             "  S.nodes[queue] = node\n",
             (
                 "  S.nodes[queue] = node\n"
@@ -67,19 +67,19 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     ),
     "virtual time does not catch up": (
         (
-            "modules/fairness",
+            "scheduler/fairness",
             "return max(virtual_time, head_tag - head_step)",
             "return virtual_time",
         ),
         (
-            "modules/fairness",
+            "scheduler/fairness",
             "return highest_finish_tag and max(virtual_time, highest_finish_tag) or 0",
             "return virtual_time",
         ),
     ),
     "finish tags are dropped while leases live": (
         (
-            "modules/settle",
+            "scheduler/settle",
             "if finish_tag and Limits.usage_of(ws) > 0 then",
             (
                 "if Limits.usage_of(ws) > 0 then if finish_tag and"
@@ -90,15 +90,15 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     ),
     "a new weight does not rescale tags": (
         (
-            "modules/fairness",
+            "scheduler/fairness",
             "return Fairness.whole(virtual_time + (tag - virtual_time) * ratio)",
             "return tag",
         ),
     ),
-    "weights are ignored": (("modules/settle", "limits.weight", "1"),),
+    "weights are ignored": (("scheduler/settle", "limits.weight", "1"),),
     "an unknown duration is guessed when its flow joins": (
         (
-            "modules/order",
+            "scheduler/order",
             "or 0\nend\n\n-- What a job that starts",
             (
                 "or Order.guessed(ws, flow)\nend\n\n"
@@ -112,85 +112,87 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     ),
     "an unknown duration costs the average": (
         (
-            "modules/order",
+            "scheduler/order",
             "or 0\nend\n\n-- What a job that starts",
             "or Tasks.average_of(Lanes.first_task(ws, flow))\nend\n\n-- What a job that starts",
         ),
     ),
     "a guess does not move virtual time": (
         (
-            "modules/order",
+            "scheduler/order",
             "return min(tag, flow.tag + Fairness.step(guess, entity.weight))",
             "return from",
         ),
     ),
     "a guess moves virtual time beyond the next flow": (
-        ("modules/order", "return min(tag, flow.tag", "return (flow.tag"),
+        ("scheduler/order", "return min(tag, flow.tag", "return (flow.tag"),
     ),
     "a guess is charged": (
-        ("modules/order", "int(own and guess or Fairness.FLOOR)", "int(guess)"),
+        ("scheduler/order", "int(own and guess or Fairness.FLOOR)", "int(guess)"),
     ),
-    "no credit at a limit": (("modules/fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
+    "no credit at a limit": (("scheduler/fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
     "no credit for an inner node at its members' limits": (
-        ("modules/settle", "b.held > 0 and 'at_task_limit' or ", ""),
+        ("scheduler/settle", "b.held > 0 and 'at_task_limit' or ", ""),
     ),
     "unbounded credit at a limit": (
         (
-            "modules/fairness",
+            "scheduler/fairness",
             "return max(finish_tag, virtual_time - Fairness.credit(max(step, max_step)))",
             "return finish_tag",
         ),
     ),
     "credit before the first start": (
         (
-            "modules/fairness",
+            "scheduler/fairness",
             "if not finish_tag then return virtual_time end",
             f"finish_tag = finish_tag or (({BLOCKED}) and -1e12 or virtual_time)",
         ),
     ),
-    "no minimum cost": (("modules/fairness", "Fairness.FLOOR = 1000", "Fairness.FLOOR = 0"),),
+    "no minimum cost": (("scheduler/fairness", "Fairness.FLOOR = 1000", "Fairness.FLOOR = 0"),),
     "start tags instead of finish tags": (
-        ("modules/order", "base + step", "base"),
+        ("scheduler/order", "base + step", "base"),
         (
-            "modules/settle",
+            "scheduler/settle",
             "Order.set_finish_tag(ws, flow, flow.tag)",
             "Order.set_finish_tag(ws, flow, flow.tag + flow.cost / ws.weight)",
         ),
     ),
     "reserves are ignored": (
         (
-            "modules/select",
+            "scheduler/select",
             "K.reserved(node.id), 0, 0)[1]",
             "K.reserved(node.id), 9, 9)[1]",
         ),
     ),
-    "debt is unbounded": (("modules/order", "if tonumber(flow.tag) > most then", "if false then"),),
+    "debt is unbounded": (
+        ("scheduler/order", "if tonumber(flow.tag) > most then", "if false then"),
+    ),
     "debt is bounded between reserved workspaces, too": (
-        ("modules/order", "following or 0)", "0)"),
+        ("scheduler/order", "following or 0)", "0)"),
     ),
     "reserved starts advance virtual time": (
         (
-            "modules/settle",
+            "scheduler/settle",
             "if not (flow.reserved and Order.jumps(ws, node, flow, step)) then",
             "do",
         ),
     ),
     "a node weighs as one workspace": (
-        ("modules/settle", "b.weight = Fairness.weight_of(b.total)", "b.weight = 1"),
+        ("scheduler/settle", "b.weight = Fairness.weight_of(b.total)", "b.weight = 1"),
     ),
     "workspaces without a waiting job weigh nothing": (
         (
-            "modules/records",
+            "state/records",
             "flow.state == 'ready' or flow.state == 'busy'",
             "flow.state == 'ready'",
         ),
     ),
     "a node is not charged the measured duration": (
-        ("modules/order", "    if not flow.up then return end", "    if flow then return end"),
+        ("scheduler/order", "    if not flow.up then return end", "    if flow then return end"),
     ),
     "a group weighs as much as its workspaces": (
         (
-            "modules/settle",
+            "scheduler/settle",
             "b.weight = Limits.of_group(b.limit_key:sub(2)).weight",
             "b.weight = max(1, call('ZCARD', K.ready(b.id)))",
         ),

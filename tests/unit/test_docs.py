@@ -120,7 +120,7 @@ def test_the_page_of_upgrades_has_this_release() -> None:
     """docs/upgrade.md names the format of the keys that this release writes."""
     project = (ROOT / "pyproject.toml").read_text()
     release = re.findall(r'^version = "(.*)"', project, re.MULTILINE)
-    base = (ROOT / "fairqueue" / "lua" / "modules" / "base.lua").read_text()
+    base = (ROOT / "fairqueue" / "lua" / "calls" / "base.lua").read_text()
     (written,) = re.findall(r"local FORMAT, META = '(\d+)'", base)
     page = (ROOT / "docs" / "upgrade.md").read_text()
     assert f"| {release[0]} | {written} |" in page

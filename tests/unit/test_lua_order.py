@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ LONGEST_LINE = 100
 
 LIBRARY = load()
 PLACE = {table_of(module): place for place, module in enumerate(MODULES)}
-SOURCES = [*operations(), "modules/base", *(f"modules/{module}" for module in MODULES)]
+SOURCES = [*operations(), "calls/base", *MODULES]
 
 
 def _table(function: str) -> str:
@@ -40,10 +41,9 @@ def _calls() -> Iterator[tuple[str, str]]:
 
 def test_the_order_names_every_module() -> None:
     """There is no file that the order leaves out, and none that it names and is not there."""
-    folder = files("fairqueue") / "lua" / "modules"
-    assert {entry.name for entry in folder.iterdir()} == {
-        f"{module}.lua" for module in ("base", *MODULES)
-    }
+    folder = Path(str(files("fairqueue"))) / "lua"
+    found = {str(file.relative_to(folder))[:-4] for file in folder.glob("*/*.lua")}
+    assert {name for name in found if not name.startswith("api/")} == {"calls/base", *MODULES}
 
 
 def test_a_call_goes_down() -> None:
@@ -74,7 +74,7 @@ def test_every_function_is_called() -> None:
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_keeps_nothing_between_calls(module: str) -> None:
     """The library keeps its variables: but for constants, a call's state is in ``S``."""
-    text = read_source(f"modules/{module}")
+    text = read_source(module)
     names = re.findall(r"^local (?!function )(\w+(?:, \w+)*)", text, re.MULTILINE)
     assert [name for name in names if not re.fullmatch(r"[A-Z_]+(, [A-Z_]+)*", name)] == []
     constants = "|".join(re.findall(r"[A-Z_]+", " ".join(names)) or ["-"])
@@ -83,16 +83,16 @@ def test_a_module_keeps_nothing_between_calls(module: str) -> None:
 
 
 def test_the_state_of_a_call_is_named_once() -> None:
-    """What a module keeps in ``S`` is told, with how it begins, in ``modules/base``."""
+    """What a module keeps in ``S`` is told, with how it begins, in ``calls/base``."""
     used = {name for source in SOURCES for name in re.findall(r"\bS\.(\w+)", read_source(source))}
-    told = read_source("modules/base").partition("-- What S has")[2].partition("local NEW_STATE")[0]
+    told = read_source("calls/base").partition("-- What S has")[2].partition("local NEW_STATE")[0]
     assert used == set(re.findall(r"\b([a-z_]+) = ", told))
 
 
 def test_a_function_is_in_its_module() -> None:
-    """``Lanes.push`` stands in ``modules/lanes.lua``."""
+    """``Lanes.push`` stands in ``state/lanes.lua``."""
     for module in MODULES:
-        names = re.findall(r"^function (\w+)\.", read_source(f"modules/{module}"), re.MULTILINE)
+        names = re.findall(r"^function (\w+)\.", read_source(module), re.MULTILINE)
         assert set(names) == {table_of(module)}
 
 
@@ -118,17 +118,17 @@ def _sources_with(pattern: str) -> set[str]:
 def test_settle_alone_decides_where_a_flow_stands() -> None:
     """No other module takes a flow into a ready set or out of one."""
     assert _sources_with(r"\bOrder\.(enter|leave)\(ws|\bOrder\.(enter|leave)\(b") == {
-        "modules/settle"
+        "scheduler/settle"
     }
-    assert _sources_with(r"'Z(ADD|REM|INCRBY)', K\.(ready|reserved)\(") == {"modules/order"}
+    assert _sources_with(r"'Z(ADD|REM|INCRBY)', K\.(ready|reserved)\(") == {"scheduler/order"}
 
 
 def test_a_record_has_one_codec() -> None:
     """A job's record is read and written by one module, as are leases and dead letters."""
-    assert _sources_with(r"'HGET', K\.jobs\(|'HSET', K\.jobs\(") == {"modules/jobs"}
-    assert _sources_with(r"'H[GS]ET', K\.leases\(") == {"modules/lease_records"}
-    assert _sources_with(r"'H[GS]ET', K\.dead_letters\(") == {"modules/dead_letters"}
-    assert _sources_with(r"\[\^:\]\+\)?:\(\.\*\)") == {"modules/jobs"}
+    assert _sources_with(r"'HGET', K\.jobs\(|'HSET', K\.jobs\(") == {"state/jobs"}
+    assert _sources_with(r"'H[GS]ET', K\.leases\(") == {"state/lease_records"}
+    assert _sources_with(r"'H[GS]ET', K\.dead_letters\(") == {"state/dead_letters"}
+    assert _sources_with(r"\[\^:\]\+\)?:\(\.\*\)") == {"state/jobs"}
 
 
 SMALL = {"token", "permit_token", "imports_suspended", "retention"}

@@ -92,7 +92,7 @@ def _bound(text: str) -> list[str] | None:
 
 
 def test_every_operation_is_a_script_and_a_method() -> None:
-    """``lua/claim.lua`` is ``Store.claim``; the store has no other operations."""
+    """``lua/api/claim.lua`` is ``Store.claim``; the store has no other operations."""
     assert _methods(Store) - NOT_OPERATIONS == set(operations())
     assert _methods(Store) >= NOT_OPERATIONS
 

@@ -10,7 +10,7 @@
 -- job: how queue workspace task priority id
 -- how: again[shards][,delay,exempt,unnamed,parent,group,expires,unique_for,key[;tick]]
 -- tick: the publish is for this tick of a schedule, and is repeated (0) if the schedule expects
--- another one; see modules/schedules.lua
+-- another one; see state/schedules.lua
 -- exempt: 0, 1, or the fence of the job that this one retries
 -- again: 0 where the caller has just made the id, and sends this for the first time, else 1; 2 more
 -- where the caller has not named this task before

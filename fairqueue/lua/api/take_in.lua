@@ -1,4 +1,4 @@
--- Store a page of what belongs to a workspace that comes to this shard, see modules/moves.lua.
+-- Store a page of what belongs to a workspace that comes to this shard, see shards/moves.lua.
 -- What is here already stays as it is, so this may be repeated.
 -- ARGV now workspace items moves
 -- FULL refused

@@ -2,7 +2,7 @@
 -- ARGV now workspace schedule how tick
 -- ROUTE workspace
 -- RETURNS 1, or 0 where there is none, or it does not expect this tick
--- tick: with the last of these, see modules/schedules.lua
+-- tick: with the last of these, see state/schedules.lua
 local _, workspace, name, how, tick = unpack(ARGV)
 
 Shard.refuse_moved(workspace)

@@ -1,4 +1,4 @@
--- The record of a task's finished steps, see modules/steps.lua.
+-- The record of a task's finished steps, see state/steps.lua.
 -- ARGV now workspace task_id
 -- ROUTE workspace
 -- RETURNS it; false: there is none

@@ -1,4 +1,4 @@
--- A page of what belongs to a workspace that moves, see modules/moves.lua.
+-- A page of what belongs to a workspace that moves, see shards/moves.lua.
 -- ARGV now workspace cursor
 -- RETURNS {items, cursor}: the first cursor is empty, the last one "end"
 -- WRITES nothing

@@ -5,7 +5,7 @@
 -- Rows: those that match, and of them only fences below `before`, at most `most` of a page, the
 -- oldest ones; the number is of all that match. A job may come more than once. row: "fence queue id
 -- workspace task priority claimed owner deliveries early cancelled length ends [progress]"
--- progress: see modules/running.lua
+-- progress: see state/running.lua
 -- WRITES nothing
 local _, name, queue, task, owners, longer_than, before, most, cursor, count = unpack(ARGV)
 
