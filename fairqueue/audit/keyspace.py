@@ -72,7 +72,7 @@ class InnerNodeRow:
 
     id: str
     virtual_time: float
-    max_step: float
+    max_stride: float
     weight: float
     total: int
     members: int
@@ -189,19 +189,19 @@ def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
 
 
 def _node(text: str) -> NodeRow:
-    virtual_time, _max_step, _last_start, _start_interval, last_fence, *more = text.split(" ")
+    virtual_time, _max_stride, _last_start, _start_interval, last_fence, *more = text.split(" ")
     return NodeRow(float(virtual_time), int(last_fence), "/" in "".join(more))
 
 
 def _inner_node(name: str, text: str) -> InnerNodeRow:
     *numbers, total, members, held, share, state, _since, tag, arrival, cost = text.split(" ")
-    virtual_time, max_step, weight = map(float, numbers)
+    virtual_time, max_stride, weight = map(float, numbers)
     counts = int(total), int(members), int(held), int(share)
     stand, reserved = _state(state)
     return InnerNodeRow(
         name,
         virtual_time,
-        max_step,
+        max_stride,
         weight,
         *counts,
         stand,

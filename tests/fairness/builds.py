@@ -68,7 +68,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "virtual time does not catch up": (
         (
             "scheduler/fairness",
-            "return max(virtual_time, head_tag - head_step)",
+            "return max(virtual_time, head_tag - head_stride)",
             "return virtual_time",
         ),
         (
@@ -120,7 +120,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "a guess does not move virtual time": (
         (
             "scheduler/order",
-            "return min(tag, flow.tag + Fairness.step(guess, entity.weight))",
+            "return min(tag, flow.tag + Fairness.stride(guess, entity.weight))",
             "return from",
         ),
     ),
@@ -130,14 +130,14 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "a guess is charged": (
         ("scheduler/order", "int(own and guess or Fairness.FLOOR)", "int(guess)"),
     ),
-    "no credit at a limit": (("scheduler/fairness", "CREDIT_STEPS = 8", "CREDIT_STEPS = 0"),),
+    "no credit at a limit": (("scheduler/fairness", "CREDIT_STRIDES = 8", "CREDIT_STRIDES = 0"),),
     "no credit for an inner node at its members' limits": (
         ("scheduler/settle", "b.held > 0 and 'at_task_limit' or ", ""),
     ),
     "unbounded credit at a limit": (
         (
             "scheduler/fairness",
-            "return max(finish_tag, virtual_time - Fairness.credit(max(step, max_step)))",
+            "return max(finish_tag, virtual_time - Fairness.credit(max(stride, max_stride)))",
             "return finish_tag",
         ),
     ),
@@ -150,7 +150,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     ),
     "no minimum cost": (("scheduler/fairness", "Fairness.FLOOR = 1000", "Fairness.FLOOR = 0"),),
     "start tags instead of finish tags": (
-        ("scheduler/order", "base + step", "base"),
+        ("scheduler/order", "base + stride", "base"),
         (
             "scheduler/settle",
             "Order.set_finish_tag(ws, flow, flow.tag)",
@@ -173,7 +173,7 @@ BUILDS: dict[str, tuple[Edit, ...]] = {
     "reserved starts advance virtual time": (
         (
             "scheduler/settle",
-            "if not (flow.reserved and Order.jumps(ws, node, flow, step)) then",
+            "if not (flow.reserved and Order.jumps(ws, node, flow, stride)) then",
             "do",
         ),
     ),

@@ -4,10 +4,10 @@
 Fairness.FLOOR = 1000 -- a cost of zero would never move a tag
 Fairness.COUNTED = 1000000 -- the cost of each job where jobs are counted
 local DECLINED = 100000
--- The most that a blocked workspace keeps behind virtual time, or owes ahead of it, in steps.
-local CREDIT_STEPS = 8
+-- The most that a blocked workspace keeps behind virtual time, or owes ahead of it, in strides.
+local CREDIT_STRIDES = 8
 local MICROSECONDS = 1000000
-local KEEP_STEP, MEAN_KEEPS = 0.95, 0.8
+local KEEP_STRIDE, MEAN_KEEPS = 0.95, 0.8
 
 function Fairness.whole(number)
   return number + 0.5 - (number + 0.5) % 1
@@ -22,12 +22,12 @@ function Fairness.seconds(microseconds)
 end
 
 -- How far a job of this cost moves the tag of a workspace or node.
-function Fairness.step(cost, weight)
+function Fairness.stride(cost, weight)
   return max(1, Fairness.whole(cost / weight))
 end
 
-function Fairness.credit(step)
-  return CREDIT_STEPS * step
+function Fairness.credit(stride)
+  return CREDIT_STRIDES * stride
 end
 
 -- Whether a limit, a rate or the removal of expired jobs holds back what waits here.
@@ -38,29 +38,29 @@ end
 
 -- The tag from which the next one counts. finish_tag is nil for a workspace that was never served
 -- here.
-function Fairness.base_of(state, virtual_time, finish_tag, step, max_step)
+function Fairness.base_of(state, virtual_time, finish_tag, stride, max_stride)
   if not finish_tag then return virtual_time end
   if Fairness.is_held(state) then
-    return max(finish_tag, virtual_time - Fairness.credit(max(step, max_step)))
+    return max(finish_tag, virtual_time - Fairness.credit(max(stride, max_stride)))
   end
   if state == 'ready' then return finish_tag end
   return max(virtual_time, finish_tag)
 end
 
 -- The furthest ahead of virtual time that a workspace may be after a start from its reserve.
-function Fairness.farthest(virtual_time, step, max_step)
-  return virtual_time + Fairness.credit(max(step, max_step))
+function Fairness.farthest(virtual_time, stride, max_stride)
+  return virtual_time + Fairness.credit(max(stride, max_stride))
 end
 
 -- Virtual time for a workspace that joins after it was idle: level with the others. Where no other
--- has a tag it starts again, or tags would grow until a step is lost in them.
-function Fairness.caught_up(virtual_time, head_tag, head_step, highest_finish_tag)
-  if head_tag then return max(virtual_time, head_tag - head_step) end
+-- has a tag it starts again, or tags would grow until a stride is lost in them.
+function Fairness.caught_up(virtual_time, head_tag, head_stride, highest_finish_tag)
+  if head_tag then return max(virtual_time, head_tag - head_stride) end
   return highest_finish_tag and max(virtual_time, highest_finish_tag) or 0
 end
 
-function Fairness.largest_step(max_step, step)
-  return max(step, Fairness.whole(KEEP_STEP * max_step))
+function Fairness.largest_stride(max_stride, stride)
+  return max(stride, Fairness.whole(KEEP_STRIDE * max_stride))
 end
 
 function Fairness.rescaled(tag, virtual_time, ratio)

@@ -36,8 +36,8 @@ function Order.leave(entity, flow)
 end
 
 -- How far its next job moves its tag; 0: what that costs is not known.
-function Order.step(entity, flow)
-  return flow.cost == '0' and 0 or Fairness.step(flow.cost, entity.weight)
+function Order.stride(entity, flow)
+  return flow.cost == '0' and 0 or Fairness.stride(flow.cost, entity.weight)
 end
 
 -- The tag of the last start, as text; nil: none, or forgotten.
@@ -60,7 +60,7 @@ function Order.put_off(entity, flow)
   Order.set_state(flow, 'put_off')
   flow.is_clear = nil -- it may have come back and started a job in this very call
   repeat
-    local base = flow.arrival and flow.tag - Order.step(entity, flow)
+    local base = flow.arrival and flow.tag - Order.stride(entity, flow)
     if base then Order.set_finish_tag(entity, flow, base) end
     entity, flow = flow.up, flow.up
   until not (flow and flow.up)
@@ -100,8 +100,8 @@ end
 function Order.catch_up(node)
   local entity, flow = Order.head_of(node)
   local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
-  local tag, step = entity and tonumber(flow.tag), entity and Order.step(entity, flow)
-  local virtual_time = Fairness.caught_up(node.virtual_time, tag, step, tonumber(highest or nil))
+  local tag, stride = entity and tonumber(flow.tag), entity and Order.stride(entity, flow)
+  local virtual_time = Fairness.caught_up(node.virtual_time, tag, stride, tonumber(highest or nil))
   local rises = virtual_time > node.virtual_time and node.id == node.queue
   local present = rises and Across.present(node.queue)
   if present then virtual_time = max(node.virtual_time, min(virtual_time, present)) end
@@ -117,9 +117,9 @@ function Order.enter(entity, flow, cost)
   end
   local finish_tag = tonumber(Order.finish_tag_of(entity, flow))
   flow.cost, flow.arrival = int(cost), Shard.next_arrival()
-  local step = Order.step(entity, flow)
-  local base = Fairness.base_of(state, node.virtual_time, finish_tag, step, node.max_step)
-  Order.insert(entity, flow, base + step)
+  local stride = Order.stride(entity, flow)
+  local base = Fairness.base_of(state, node.virtual_time, finish_tag, stride, node.max_stride)
+  Order.insert(entity, flow, base + stride)
   Order.set_state(flow, 'ready')
   S.touched_queues[node.queue] = true
 end
@@ -202,11 +202,11 @@ function Order.reach(entity, flow, guess)
       'LIMIT', 0, 2)
     local at = two[1] == own and 3 or 1
     if not two[at] then
-      return max(from, flow.tag + Fairness.step(Fairness.FLOOR, entity.weight))
+      return max(from, flow.tag + Fairness.stride(Fairness.FLOOR, entity.weight))
     end
     local tag, _, other = tonumber(two[at + 1]), Order.head_of(node, two[at])
     if tag > from or other.cost ~= '0' then
-      return min(tag, flow.tag + Fairness.step(guess, entity.weight))
+      return min(tag, flow.tag + Fairness.stride(guess, entity.weight))
     end
   end
   return from
@@ -270,11 +270,11 @@ end
 -- of those that wait. The finish tag is charged as ever, but stays within a bound of virtual time,
 -- or the workspace would pay for it without end; or within the next that goes first, or those that
 -- share an overcommitted reserve would lose their order.
-function Order.jumps(entity, node, flow, step)
+function Order.jumps(entity, node, flow, stride)
   local head = call('ZRANGE', K.ready(node.id), 0, 0)[1]
   if head == Order.member_of(entity, flow) then return false end
   local following = tonumber(call('ZRANGE', K.reserved(node.id), 0, 1, 'WITHSCORES')[4])
-  local most = max(Fairness.farthest(node.virtual_time, step, node.max_step), following or 0)
+  local most = max(Fairness.farthest(node.virtual_time, stride, node.max_stride), following or 0)
   if tonumber(flow.tag) > most then flow.tag = int(most) end
   return true
 end

@@ -76,12 +76,13 @@ end
 
 -- A job of this flow starts: virtual time moves, and its workspace is settled.
 function Settle.start(ws, flow, cost, guess)
-  local node, step = Records.node(flow.node), Fairness.step(cost, ws.weight)
-  if not (flow.reserved and Order.jumps(ws, node, flow, step)) then
+  local node, stride = Records.node(flow.node), Fairness.stride(cost, ws.weight)
+  if not (flow.reserved and Order.jumps(ws, node, flow, stride)) then
     node.virtual_time = max(node.virtual_time, Order.reach(ws, flow, guess))
   end
-  if flow.cost == '0' then flow.tag = int(flow.tag + step) end
-  node.max_step, node.dirty, ws.dirty = Fairness.largest_step(node.max_step, step), true, true
+  if flow.cost == '0' then flow.tag = int(flow.tag + stride) end
+  node.max_stride = Fairness.largest_stride(node.max_stride, stride)
+  node.dirty, ws.dirty = true, true
   if flow.up then Settle.start_above(node, cost, guess) end
   Order.leave(ws, flow)
   Order.set_finish_tag(ws, flow, flow.tag)
@@ -100,11 +101,12 @@ end
 -- of the flow that was at the head when the node got it.
 function Settle.start_above(b, cost, guess)
   while b.up do
-    local step = Fairness.step(b.cost, b.weight)
-    if not (b.reserved and Order.jumps(b, b.up, b, step)) then
+    local stride = Fairness.stride(b.cost, b.weight)
+    if not (b.reserved and Order.jumps(b, b.up, b, stride)) then
       b.up.virtual_time = max(b.up.virtual_time, Order.reach(b, b, guess or cost))
     end
-    b.up.max_step, b.up.dirty, b.dirty = Fairness.largest_step(b.up.max_step, step), true, true
+    b.up.max_stride = Fairness.largest_stride(b.up.max_stride, stride)
+    b.up.dirty, b.dirty = true, true
     Order.set_finish_tag(b, b, b.tag + Fairness.whole((cost - b.cost) / b.weight))
     Order.leave(b, b)
     b = b.up

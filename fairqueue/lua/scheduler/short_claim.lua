@@ -143,12 +143,12 @@ end
 
 -- Return the reply to the call; nil: the general way must answer it.
 function ShortClaim.complete(plan, n, lease_seconds, finishes)
-  local virtual_time, max_step, starts, resumed = ShortClaim.may_go(plan, n)
+  local virtual_time, max_stride, starts, resumed = ShortClaim.may_go(plan, n)
   if not (starts and ShortClaim.read_leases(plan, finishes)
     and ShortClaim.read_workspaces(plan, n)) then return nil end
   plan.virtual_text, plan.starts = virtual_time, starts
   plan.resumed, plan.resumed_at = resumed, tonumber(match(resumed, '[%d.]+'))
-  plan.virtual_time, plan.max_step = tonumber(virtual_time), tonumber(max_step)
+  plan.virtual_time, plan.max_stride = tonumber(virtual_time), tonumber(max_stride)
   for i = 1, #plan.ended do
     local l = plan.ended[i]
     if not Standings.finish(plan, plan.known[l.workspace], l) then return nil end
@@ -210,7 +210,7 @@ function ShortClaim.write(plan, number, lease_seconds)
   Shard.expect(now + lease_seconds)
   meta.fence, meta.arrival = started[#started].fence, int(plan.arrival)
   call('HSET', K.nodes(), queue, (plan.virtual_text or int(plan.virtual_time)) .. ' '
-    .. int(plan.max_step) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
+    .. int(plan.max_stride) .. ' ' .. plan.starts .. ' ' .. meta.fence .. plan.resumed)
   Tick.beat()
   Shard.save()
   Wakeups.alert(queue)
@@ -223,7 +223,7 @@ end
 function ShortClaim.go(owner, number, queue, n, lease_seconds, finishes)
   local plan = { owner = owner, queue = queue, window = Shard.window(0, now), has_limits = false,
     has_debts = false, fence = false, arrival = false, virtual_time = false, virtual_text = false,
-    max_step = false, starts = false, resumed = false, resumed_at = false, ended = {},
+    max_stride = false, starts = false, resumed = false, resumed_at = false, ended = {},
     started = {}, gone = {}, tasks = false,
     averages = {}, sum = false, count = false, known = {}, standings = {}, others = {}, at = 1,
     other = false }

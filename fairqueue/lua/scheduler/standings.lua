@@ -35,10 +35,10 @@ function Standings.settle(plan, w)
   local cost = task and Order.estimate_in(w.estimates, task)
   if not cost then return nil end
   cost = max(tonumber(cost), Fairness.FLOOR)
-  local step = Fairness.step(cost, w.weight)
-  local base = Fairness.base_of(w.state, plan.virtual_time, w.finish_tag, step, plan.max_step)
+  local stride = Fairness.stride(cost, w.weight)
+  local base = Fairness.base_of(w.state, plan.virtual_time, w.finish_tag, stride, plan.max_stride)
   plan.arrival = plan.arrival + 1
-  w.cost, w.tag, w.tag_text, w.arrival = int(cost), base + step, nil, int(plan.arrival)
+  w.cost, w.tag, w.tag_text, w.arrival = int(cost), base + stride, nil, int(plan.arrival)
   w.member = Order.member(w.arrival, w.name)
   if w.state ~= 'ready' then w.state, w.since = 'ready', now_text end
   return true
@@ -72,7 +72,7 @@ function Standings.start(plan, w)
   end
   if not following or w.cost == '0' or w.limits and Standings.is_full(w) then return nil end
   if w.tag > plan.virtual_time then plan.virtual_time, plan.virtual_text = w.tag, w.tag_text end
-  plan.max_step = Fairness.largest_step(plan.max_step, Fairness.step(w.cost, w.weight))
+  plan.max_stride = Fairness.largest_stride(plan.max_stride, Fairness.stride(w.cost, w.weight))
   plan.gone[#plan.gone + 1] = w.member
   w.finish_tag, w.member, w.taken, w.element = w.tag_text or w.tag, false, w.taken + 1, following
   if w.limits and w.limits.capacity then Standings.note_start(w) end

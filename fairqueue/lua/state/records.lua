@@ -2,10 +2,10 @@
 -- until they are needed: to format one costs as much as a command. A record that cannot be read is
 -- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
--- Node of a queue: virtual_time max_step last_start start_interval last_fence [~resumed][/unused]
+-- Node of a queue: virtual_time max_stride last_start start_interval last_fence [~resumed][/unused]
 --   last_fence: of its last dispatch; resumed: when a pause ended; unused: see rebuild_pages.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
---   virtual_time max_step weight total members held share state since tag arrival cost
+--   virtual_time max_stride weight total members held share state since tag arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
@@ -123,14 +123,14 @@ function Records.node(queue)
   if node then return node end
   if find(queue, '[/@]') then return Records.inner_node(queue) end
   local text = call('HGET', K.nodes(), queue)
-  local virtual_time, max_step, last_start, start_interval, last_fence, resumed, unused =
+  local virtual_time, max_stride, last_start, start_interval, last_fence, resumed, unused =
     match(text or '0 0 0 0 0', QUEUE_NODE)
   if not tonumber(virtual_time) then
     Shard.set_aside('queue', queue, text)
-    virtual_time, max_step, last_start, start_interval, last_fence = '0', '0', '0', '0', '0'
+    virtual_time, max_stride, last_start, start_interval, last_fence = '0', '0', '0', '0', '0'
   end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
-    virtual_time = tonumber(virtual_time), max_step = tonumber(max_step),
+    virtual_time = tonumber(virtual_time), max_stride = tonumber(max_stride),
     last_start = last_start, start_interval = start_interval, last_fence = last_fence,
     resumed = resumed or '', unused = unused ~= '' and unused or nil }
   S.nodes[queue] = node
@@ -156,7 +156,7 @@ function Records.save_node(node)
   if node.up then return Records.save_inner_node(node) end
   local marks = (node.resumed ~= '' and '~' .. node.resumed or '')
     .. (node.unused and '/' .. node.unused or '')
-  call('HSET', K.nodes(), node.queue, concat({ int(node.virtual_time), int(node.max_step),
+  call('HSET', K.nodes(), node.queue, concat({ int(node.virtual_time), int(node.max_stride),
     node.last_start, node.start_interval, node.last_fence, marks ~= '' and marks or nil }, ' '))
 end
 
@@ -203,9 +203,9 @@ function Records.inner_node(id)
   local up = group == '' and queue or queue .. task
   b.up = up == queue and Records.register(queue) or Records.inner_node(up)
   b.node = up
-  local virtual_time, max_step, weight, total, members, held, share, state, since, tag, arrival,
+  local virtual_time, max_stride, weight, total, members, held, share, state, since, tag, arrival,
     cost = match(text or ('0 0 1 0 0 0 0 idle ' .. now_text .. ' 0 - 0'), INNER_NODE)
-  b.virtual_time, b.max_step = tonumber(virtual_time), tonumber(max_step)
+  b.virtual_time, b.max_stride = tonumber(virtual_time), tonumber(max_stride)
   b.weight, b.share = tonumber(weight), tonumber(share)
   b.total, b.members, b.held = tonumber(total), tonumber(members), tonumber(held)
   b.state, b.since, b.tag, b.cost = state, since, tag, cost
@@ -225,7 +225,7 @@ end
 
 function Records.save_inner_node(b)
   if b.gone then return end
-  local weights = { int(b.virtual_time), int(b.max_step), num(b.weight), format('%.0f', b.total),
+  local weights = { int(b.virtual_time), int(b.max_stride), num(b.weight), format('%.0f', b.total),
     int(b.members), int(b.held), format('%.0f', b.share) }
   local stand = { b.reserved and 'reserved' or b.state, b.since, b.tag, b.arrival or '-', b.cost }
   call('HSET', K.inner_nodes(), b.id, concat(weights, ' ') .. ' ' .. concat(stand, ' '))
