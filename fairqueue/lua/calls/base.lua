@@ -12,23 +12,14 @@ local begin_call
 local FORMAT, META = '2', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
 local NO_META = '0 0 0 - - 0 - 0 0 0 format=2'
 
--- What S has when a call begins: made at its full size, since a table that grows costs more. What
--- few calls need is made when it is asked for, see STATE.
+-- What S has when a call begins: made at its full size, since a table that grows costs more.
 local function new_state()
   return {
-    -- what was read, and is written at the end
-    meta = false, workspaces = {}, nodes = {}, shared_limits = {},
-    touched_queues = {}, -- whose token must be checked
-    due_queues = {}, -- when time will bring something to a queue
+    meta = false,
     slots_freed = 0, -- of the total
     total_limit = 0, -- then
     look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
-    set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
-    -- what has been done, for a call that fails: see commit.lua
-    at_work = false, -- the lease, timer or flow at which the call works
-    added_jobs = {}, -- {queue, id}
-    taken_jobs = {}, -- {workspace, queue, priority, element}
-    touched_leases = {}, -- granted or dropped
+    at_work = false, -- the lease, timer or flow at which the call works, in case it fails
     -- how much has been done besides the call's own n
     steps_taken = 0, looks_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
@@ -36,21 +27,30 @@ local function new_state()
     limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
     gaps = false, this_window = false, window_is_noted = false, lease_end = false,
     known_limits = false,
-    -- what an operation says of itself
-    leaves_notices = false, -- whether a worker is to report the end of each
-    stored_by = '', -- the process that stores limits; none for those of a provider
-    page_left = false, retention = false, queue_names = false, flow_of_many = false,
   }
 end
--- {}: a table of the call's own, made when it is first needed.
+-- What few calls need, and tables of the call's own, each made when it is first needed: S has place
+-- for 32 names, and one more would double it.
 local STATE = {
+  leaves_notices = false, -- whether a worker is to report the end of each
+  stored_by = '', -- the process that stores limits; none for those of a provider
+  page_left = false, retention = false, queue_names = false, flow_of_many = false,
+  -- what was read, and is written at the end
+  workspaces = {}, nodes = {}, shared_limits = {},
+  touched_queues = {}, -- whose token must be checked
+  due_queues = {}, -- when time will bring something to a queue
+  set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
+  -- what has been done, for a call that fails: see commit.lua
+  added_jobs = {}, -- {queue, id}
+  taken_jobs = {}, -- {workspace, queue, priority, element}
+  touched_leases = {}, -- granted or dropped
   words = {}, -- one table for all commands: another one each would cost more
   limits_by_text = {}, limits_of_task = {}, averages = {}, room_of_workspace = {},
   indexed_tasks = {}, notes_of = {},
   handover_lists = {}, -- {least priority, list}, the least first
 }
 local NEW_STATE = { __index = function(state, name)
-  if not STATE[name] then return nil end
+  if type(STATE[name]) ~= 'table' then return STATE[name] end
   state[name] = {}
   return state[name]
 end }
@@ -73,12 +73,13 @@ function begin_call(keys, arguments)
     local t = call('TIME')
     now_text = t[1] .. '.' .. (#t[2] == 6 and t[2] or ('000000' .. t[2]):sub(-6))
   end
-  S = setmetatable(new_state(), NEW_STATE)
 end
 
--- Read the shard's record, and let the time go on from its last beat: what Redis's clock falls
--- behind that is added to it from then on. Return the refusal of another release's keys.
+-- Make the state of the call, read the shard's record, and let the time go on from its last beat:
+-- what Redis's clock falls behind that is added to it from then on. Return the refusal of another
+-- release's keys.
 local function open_shard()
+  S = setmetatable(new_state(), NEW_STATE)
   now, meta_text, meta_unread = tonumber(now_text), call('GET', K.meta()) or NO_META, nil
   local beat, written
   if meta_text:sub(-11) == ' 0 format=2' then -- as it mostly ends: to read the whole costs more
