@@ -95,6 +95,9 @@ class JobContext:
     """Whether its worker stops: then what must be stored is not tried any longer."""
     steps: Any = field(default=None, repr=False)
     """Those of :mod:`fairqueue.step`, once it has used any."""
+    children: Any = field(default=None, repr=False)
+    """How its framework sends tasks and reads their results: :class:`fairqueue.children.Framework`;
+    None: children run in place."""
     progress: tuple[Any, Any, Any] | None = None
     """The newest call of :func:`fairqueue.progress`."""
 

@@ -351,20 +351,19 @@ class FairQueue:
         counted: bool = False,
         seconds: float = 0.0,
         declined: bool = False,
+        waits: str = "",
     ) -> None:
         """Give a job back to the head of its lane, or schedule it after ``delay_seconds``.
 
         ``counted``: this delivery counts towards ``max_deliveries``; when that is reached, the job
         becomes a dead letter. ``declined``: this worker cannot run it; ``Lease.declined`` counts
-        how often. ``seconds``: worker-seconds used. Raises LeaseLost if its lease was lost.
+        how often. ``seconds``: worker-seconds used. ``waits``: the id of its task, which waits for
+        children (:mod:`fairqueue.step`). Raises LeaseLost if its lease was lost.
         """
-        done = self._claimer.release(
-            lease.fence,
-            delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
-            counted=counted,
-            seconds=seconds_from_zero("seconds", seconds),
-            declined=declined,
-        )
+        given = {"counted": counted, "declined": declined, "waits": waits}
+        given["seconds"] = seconds_from_zero("seconds", seconds)
+        delay = seconds_of_delay(delay_seconds, must_take=True)
+        done = self._claimer.release(lease.fence, delay_seconds=delay, **given)
         how = "declined" if declined else "returned" if counted else "released"
         self.tally.ended(lease.fence, how if done else "lost", seconds)
         if not done:

@@ -156,6 +156,21 @@ class FinishedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class SentChild:
+    """A child of a task, whose result the task has not taken, see :mod:`fairqueue.step`."""
+
+    name: str
+    id: str
+    """Its task or message id, and that of its job."""
+    workspace: str
+    queue: str
+    task: str
+
+    def __str__(self) -> str:
+        return f"{printable(self.name)} (task {printable(self.task)}, {self.id})"
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The right of one owner to run one job, until the lease expires or is ended."""
 

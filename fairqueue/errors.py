@@ -185,6 +185,18 @@ class StepNotSerializable(StepError):
     """A step returned what JSON cannot hold."""
 
 
+class ChildLost(StepError):
+    """A child of a task has ended, and its result is not in the result backend any more."""
+
+
+class Suspended(BaseException):
+    """Ends the run of a task that waits for a child; the task runs again once the child has ended.
+
+    No ``except Exception`` of the task holds it up. An adapter turns it into what its framework
+    takes for a run that is given back.
+    """
+
+
 class UniqueKeyHeld(FairQueueError):
     """A dead letter was not replayed, since another job holds its unique key; it stays dead."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fairqueue._types import FinishedStep, JobProgress, WithoutWorkspace
+from fairqueue._types import FinishedStep, JobProgress, SentChild, WithoutWorkspace
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
 
 
@@ -126,6 +126,8 @@ class JobStatus:
     """Why it is dead."""
     steps: tuple[FinishedStep, ...] = ()
     """Of :mod:`fairqueue.step`, in the order in which they have finished: they do not run again."""
+    children: tuple[SentChild, ...] = ()
+    """Those that it has sent with ``step.send``, and whose results it has not taken."""
     waited_seconds: float | None = field(default=None, compare=False)
     """Since it was published, or due if it was delayed, until now or until this run began."""
     run_seconds: float | None = field(default=None, compare=False)
@@ -249,7 +251,12 @@ def explain_wait(found: Why) -> Iterator[str]:
 
 
 def explain_steps(job: JobStatus | None) -> Iterator[str]:
-    """A line of which steps have finished, unless there are none."""
+    """A line of which steps have finished, and one of its children, unless there are none."""
+    if job is not None and job.children:
+        shown = ", ".join(map(str, job.children[:STEPS_SHOWN]))
+        more = ", …" * (len(job.children) > STEPS_SHOWN)
+        waits = "suspended: waits for" if job.state is JobState.SCHEDULED else "has sent"
+        yield f"{waits} its children {shown}{more}"
     if job is not None and job.steps:
         *before, last = job.steps
         shown = ", ".join(map(str, job.steps[-STEPS_SHOWN:]))

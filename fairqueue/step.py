@@ -2,6 +2,9 @@
 
 ``step.run`` calls a function once and keeps its value. A task that is retried, redelivered or
 replayed runs again from the top, and ``step.run`` returns what a finished step has returned.
+
+``step.send`` sends another task once, and ``step.result`` returns its result. A task that waits for
+a result is suspended: it holds no slot, no process and no delivery, and runs again from the top.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import astuple
 from typing import Any
 
 from fairqueue._context import JobContext
@@ -21,12 +25,28 @@ from fairqueue._keys import encode
 from fairqueue._publish.continuation import publish_until_answered
 from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._threads import native_lock
+from fairqueue._worker.children import (
+    SETTLES_SECONDS,
+    Child,
+    Ended,
+    Framework,
+    InPlace,
+    failed_key,
+    id_of,
+    is_over,
+    key_of,
+    look,
+    number_of,
+)
 from fairqueue.errors import (
+    ChildLost,
     ConfigurationError,
+    FairQueueError,
     LeaseLost,
     StepNotSerializable,
     StepRepeated,
     StepTooLarge,
+    Suspended,
 )
 from fairqueue.plain import printable
 
@@ -74,6 +94,33 @@ async def run_async(
         return await asyncio.to_thread(steps.keep, name, value, started)
 
 
+def send(name: str, task: Any, /, *args: Any, **kwargs: Any) -> str:
+    """Send a child, a task or actor with these arguments, unless a run has; return its id.
+
+    A signature or message may stand for the task and its arguments. Capacity does not refuse it.
+    Outside a worker it runs in place. Raises as :func:`run` does.
+    """
+    return _of_run(name).send(name, task, args, kwargs).id
+
+
+def result(name: str) -> Any:
+    """Return the result of the child that :func:`send` has sent under this name.
+
+    Until the child has ended, the task is suspended: nothing behind this line runs, and the task
+    runs again from the top once it has. What the child has raised is raised here; the next attempt
+    of the task sends the child again. Needs a late ack and a result backend, else it raises
+    ConfigurationError; :class:`fairqueue.errors.ChildLost` if there is no result any more.
+    """
+    return _of_run(name).result(name)
+
+
+def invoke(name: str, task: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """As :func:`send` and then :func:`result`."""
+    steps = _of_run(name)
+    steps.send(name, task, args, kwargs, awaited=True)
+    return steps.result(name)
+
+
 def key(name: str) -> str:
     """Return an idempotency key for a step, the same in all runs of this task: 32 hex digits."""
     steps = _of_run(name)
@@ -84,6 +131,8 @@ def key(name: str) -> str:
 def end_steps(job: JobContext, *, succeeded: bool) -> Counter[str]:
     """Drop the steps of a task that has ended well; return how many ran, were kept or lost.
 
+    After an attempt that has failed the next one sends the children that have failed again.
+
     For adapters, at the end of each run. A run without steps costs nothing.
     """
     steps: _Steps | None = job.steps
@@ -91,6 +140,8 @@ def end_steps(job: JobContext, *, succeeded: bool) -> Counter[str]:
         return Counter()
     if succeeded:
         steps.drop()
+    elif not steps.suspended:
+        steps.give_up_failed()
     return steps.counts
 
 
@@ -101,6 +152,9 @@ class _Steps:
         self.job = job
         self.task_id = job.message_id or message_id_of(job.job_id)
         self.counts: Counter[str] = Counter()
+        self.suspended = False
+        self._failed: list[str] = []
+        self._framework: Framework = job.children or InPlace()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
         self._lock = native_lock()
         self._begun: set[str] = set()
@@ -110,14 +164,15 @@ class _Steps:
         """Return whether a step has finished in an earlier run; the first one reads which have."""
         if self.job.lost:
             raise self._lost()
+        kept = self._kept_now()
         with self._lock:
-            kept = self._kept = self._read() if self._kept is None else self._kept
             if name in self._begun:
                 raise StepRepeated(
                     f"{self._name} has two steps {name!r} in one run: name each by what it works "
                     "on, such as f'row {row.id}'"
                 )
-            if name not in kept and len(kept.keys() | self._begun) >= MOST_STEPS:
+            named = {each for each in kept if "\n" not in each} | self._begun
+            if name not in kept and len(named) >= MOST_STEPS:
                 raise StepTooLarge(
                     f"step {name!r} of {self._name} is one too many: at most {MOST_STEPS:,} are "
                     "kept; let each do more, or split the task"
@@ -126,6 +181,12 @@ class _Steps:
             if name in kept:
                 self.counts["kept"] += 1
         return name in kept
+
+    def _kept_now(self) -> dict[str, str]:
+        with self._lock:
+            if self._kept is None:
+                self._kept = self._read()
+            return self._kept
 
     def value(self, name: str) -> Any:
         """Return what a finished step has returned, each time as an object of its own."""
@@ -160,7 +221,7 @@ class _Steps:
                     raise self._lost()
                 text = kept.split(" ", 2)[2]
             self._kept[name] = text
-            self.counts["run"] += 1
+            self.counts["run"] += "\n" not in name
         return self.value(name)
 
     def drop(self) -> None:
@@ -170,6 +231,84 @@ class _Steps:
                 self._ask("drop_steps")
         except Exception as error:  # noqa: BLE001 - the task has succeeded
             log.warning("the finished steps of %s stay for 30 days: %s", self._name, error)
+
+    # Children
+
+    def send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool = False) -> Child:
+        """Send a child, unless a run has noted that, or its result is there."""
+        self.begin(name)
+        with self.forgotten_if_it_raises(name):
+            known, framework = self._child(name), self._framework
+            if known is not None:
+                return known
+            started, number = time.monotonic(), number_of(name, self._kept or ())
+            child_id = id_of(self.job.workspace, self.task_id, name, number)
+            call = framework.call(task, args, kwargs)
+            child = framework.describe(call, child_id, self.job.workspace)
+            if awaited:
+                self._results(name, child)
+            if not self._has_ended(child):
+                child = framework.send(call, child, [self.job.workspace, self.task_id])
+            self.keep(key_of(name, number), astuple(child), started)
+            return child
+
+    def result(self, name: str) -> Any:
+        """Return what a child has returned, or raise what it has raised; else suspend the task."""
+        child = self._child(name)
+        if child is not None and name in self._kept_now():
+            return self.value(name)
+        if child is None:
+            raise ConfigurationError(
+                f"step.result({name!r}) of {self._name}: no child of this name was sent before; "
+                "call step.send first, or step.invoke"
+            )
+        started, look_for = time.monotonic(), self._results(name, child)
+        ended = look(look_for)
+        if ended is None and self.job.store is not None and is_over(self.job.store(), child):
+            ended = look(look_for, within_seconds=SETTLES_SECONDS)
+            if ended is None:
+                self._failed.append(name)
+                raise ChildLost(
+                    f"child {name!r} of {self._name} has ended (task {child.task}, id {child.id}), "
+                    "and the result backend has no result: let it keep results for longer, or look "
+                    "whether the child's worker could store it"
+                )
+        if ended is None:
+            self.suspended = True
+            raise Suspended(f"{self._name} waits for child {name!r} (id {child.id})")
+        if ended.error is not None:
+            self._failed.append(name)
+            raise ended.error
+        return self.keep(name, ended.value, started)
+
+    def give_up_failed(self) -> None:
+        """Let the next attempt send the children that have failed again."""
+        try:
+            for name in self._failed:
+                number = number_of(name, self._kept or ())
+                self.keep(failed_key(name, number), None, time.monotonic())
+        except FairQueueError as error:
+            log.warning("the failed children of %s fail it again: %s", self._name, error)
+
+    def _has_ended(self, child: Child) -> bool:
+        """Whether an earlier run has sent it, and could not note that."""
+        try:
+            return self._framework.results(child)() is not None
+        except ConfigurationError:
+            return False  # only the id of its job tells
+
+    def _results(self, name: str, child: Child) -> Callable[[], Ended | None]:
+        if self.job.store is not None and not self.job.redeliverable:
+            raise ConfigurationError(
+                f"{self._name} cannot wait for child {name!r}, since a task that is acked early "
+                "cannot be suspended: set acks_late=True"
+            )
+        return self._framework.results(child)
+
+    def _child(self, name: str) -> Child | None:
+        kept = self._kept_now()
+        text = kept.get(key_of(name, number_of(name, kept)))
+        return None if text is None else Child(*json.loads(text))
 
     def _text(self, name: str, value: Any) -> str:
         try:

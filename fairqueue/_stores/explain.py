@@ -156,6 +156,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         deliveries=int(deliveries),
         progress=row_readers.progress(reported, why.now),
         steps=replies.finished_steps(steps),
+        children=replies.children(steps),
         reason=why.detail if why.state is JobState.DEAD else None,
         waited_seconds=max(0.0, waited) if started or waits else None,
         run_seconds=started and why.now - started,

@@ -58,6 +58,7 @@ MODULES = (
     "state/kept_places",
     "state/enqueue",
     "state/removal",
+    "state/waits",
     "state/leases",
     "state/plain_records",
     "scheduler/standings",

@@ -27,6 +27,7 @@ from fairqueue._types import (
     Published,
     QueueHead,
     Renewed,
+    SentChild,
     WithoutWorkspace,
     WorkspaceStats,
 )
@@ -233,9 +234,22 @@ def steps(letter: bytes | None) -> dict[str, str]:
 
 
 def finished_steps(told: bytes) -> tuple[FinishedStep, ...]:
-    """Read which steps have finished."""
-    lines = (line.split() for line in told.splitlines())
-    return tuple(FinishedStep(decode(name), float(seconds)) for name, seconds in lines)
+    """Read which steps have finished; a child counts as one once its result was taken."""
+    lines = (line.split(b" ", 2) for line in told.splitlines())
+    found = ((decode(name), float(seconds)) for name, seconds, _ in lines)
+    return tuple(FinishedStep(name, seconds) for name, seconds in found if "\n" not in name)
+
+
+def children(told: bytes) -> tuple[SentChild, ...]:
+    """Read which children were sent, have not failed, and have no result that was taken."""
+    lines = (line.split(b" ", 2) for line in told.splitlines())
+    values = {decode(key): value for key, _, value in lines}
+    sent = ((*key.partition("\n"), value) for key, value in values.items())
+    return tuple(
+        SentChild(name, *json.loads(value))
+        for name, _, n, value in sent
+        if n.isdigit() and not values.keys() & {name, f"{name}\nfailed {n}"}
+    )
 
 
 def notice_text(letter: DeadLetter) -> str:

@@ -195,6 +195,10 @@ class StoreBase(HandoverStore, RepairStore, ScheduleStore):
         of = _of_steps(workspace, task_id, early=early)
         return bool(self._call("drop_steps", fence=fence, **of, unread=int(unread)))
 
+    def wake_parent(self, workspace: str, task_id: str) -> bool:
+        """A child of this task has ended; False: its job runs, or there is none."""
+        return bool(self._call("wake_parent", workspace=encode(workspace), task_id=encode(task_id)))
+
     def reap(self, *, max_deliveries: int | None) -> int:
         """Process a bounded number of expired leases and due timers; return how many.
 
@@ -365,6 +369,7 @@ class Store(PermitStore, MovesStore, StoreBase):
         max_deliveries: int | None,
         declined: bool = False,
         refused_seconds: float | None = None,
+        waits: str = "",
     ) -> bool:
         """Give a job back to the head of its lane, or schedule it after a delay; False: lost.
 
@@ -374,6 +379,7 @@ class Store(PermitStore, MovesStore, StoreBase):
         that was acked early runs again, too.
         ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
         ``refused_seconds``: it got no permit; above 0 its task closes here for so long.
+        ``waits``: the id of its task, which waits for children: the end of one wakes it earlier.
         """
         reply = self._numbered(
             "release",
@@ -382,11 +388,11 @@ class Store(PermitStore, MovesStore, StoreBase):
             lease_seconds=lease_seconds,
             fence=fence,
             delay=delay_seconds,
-            counted=int(counted),
+            how="counted" if counted else "declined" if declined else "released",
             seconds=seconds,
             max_deliveries=max_deliveries or "",
-            declined=int(declined),
             refused="" if refused_seconds is None else refused_seconds,
+            waits=encode(waits) if waits else "",
         )
         return bool(reply)
 

@@ -112,6 +112,7 @@ def _text(job: JobContext, child: _Child, found: Why) -> str | None:
     return (
         f"task {job.task!r} (job {job.job_id}) waits for the result of task {child.task!r} (job "
         f"{child.job_id}), which has no free slot: workspace {job.workspace!r} has {full.used} of "
-        f"{full.limit:g} taken, and the task that waits holds one. Let the other task follow in a "
-        "canvas (chain, chord, callback) or pipeline instead of waiting for it, or raise the limit"
+        f"{full.limit:g} taken, and the task that waits holds one. Call step.invoke "
+        "of fairqueue instead, which holds none while it waits, or let the other task follow in a "
+        "canvas or pipeline, or raise the limit"
     )

@@ -31,6 +31,9 @@ In a worker
     run_context                declares the job that runs here
     running_job                that job, and never a stand-in
     end_steps                  drops the steps of a task that has ended well, and counts them
+    wake_parent, PARENT        tells the parent of a child that this has ended, and what names it
+    Child, Ended,              a child of a running task, its end, and after how long its parent
+      POLL_SECONDS               looks by itself
     mark_body                  makes a task's function record when it begins and returns
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
     UNKNOWN_TASK                 reason of its dead letter when it gives up
@@ -111,6 +114,7 @@ from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Rene
 from fairqueue._utils import Throttle, load_function, needs_extra, this_process
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._worker.child_waits import ChildWaits
+from fairqueue._worker.children import PARENT, POLL_SECONDS, Child, Ended, wake_parent
 from fairqueue._worker.claim_ahead import ClaimAhead
 from fairqueue._worker.failures import FailureReporter, failure_reason, lost_worker_message
 from fairqueue._worker.keeper import LeaseKeeper, early_seconds
@@ -125,17 +129,21 @@ from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
 from fairqueue.step import end_steps
 
 __all__ = [
+    "PARENT",
+    "POLL_SECONDS",
     "SOCKET_TIMEOUT_SECONDS",
     "UNKNOWN_TASK",
     "Admission",
     "Batch",
     "Batches",
     "Call",
+    "Child",
     "ChildWaits",
     "ClaimAhead",
     "Claimed",
     "Collected",
     "Due",
+    "Ended",
     "Ending",
     "FailureReporter",
     "Finish",
@@ -198,6 +206,7 @@ __all__ = [
     "tick_of",
     "translate_errors",
     "translated_redis_errors",
+    "wake_parent",
     "workspace_or_current",
     "wrong_kind",
 ]

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from fairqueue import FairQueue, Lease, LeaseLost
-from fairqueue.adapters import ClaimAhead, Claimed, Finish, LeaseKeeper
+from fairqueue.adapters import POLL_SECONDS, ClaimAhead, Claimed, Finish, LeaseKeeper
 from fairqueue_dramatiq._claim_interval import ClaimInterval
 from fairqueue_dramatiq._wakeup import WakePipe
 from fairqueue_dramatiq.errors import translated_errors
@@ -117,6 +117,13 @@ class Claims:
         self._free_thread()
         self._give_back([lease])
         self._wake_leader()
+
+    def suspend(self, lease: Lease, message_id: str) -> None:
+        """Give back a job whose actor waits for a child; its end brings the job back."""
+        seconds = self.keeper.seconds(lease.fence)
+        self._free_thread()
+        self._give_back([lease], delay_seconds=POLL_SECONDS, seconds=seconds, waits=message_id)
+        self._start_next()
 
     def decline(self, lease: Lease, *, delay_seconds: float) -> None:
         """Give back a job that this worker cannot run, and claim nothing for a moment.

@@ -74,7 +74,9 @@ class FairConsumer(Consumer):
 
     def _leave(self, message: Any) -> None:
         """Its lease is lost. A job that never began goes back: it may not have been reaped yet."""
-        if message.begun:
+        if message.suspended:
+            self._claims.suspend(message.lease, message.message_id)
+        elif message.begun:
             self._claims.forget(message.lease)
         else:
             self._claims.release(message.lease)

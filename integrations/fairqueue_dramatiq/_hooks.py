@@ -8,8 +8,8 @@ cannot put itself around all others, so the broker's two emit methods are wrappe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,8 @@ from dramatiq.middleware import SkipMessage
 
 import fairqueue
 from fairqueue import adapters
+from fairqueue.errors import Suspended
+from fairqueue_dramatiq._children import Children
 from fairqueue_dramatiq._claims import Claims
 from fairqueue_dramatiq._interrupts import Interrupts
 from fairqueue_dramatiq._messages import LeasedMessage
@@ -35,6 +37,7 @@ class Hooks:
     def __init__(
         self, broker: Broker, claims: Callable[[], Claims], interrupts: Interrupts
     ) -> None:
+        self._broker = broker
         self._before, self._after = broker.emit_before, broker.emit_after
         self._claims = claims
         self._interrupts = interrupts
@@ -58,6 +61,13 @@ class Hooks:
             self._end(message, partial(self._after, signal, *args, **kwargs))
         elif not (signal in ACKS and message.lost):
             self._after(signal, *args, **kwargs)
+        if signal == "nack" and not getattr(message, "lost", False):
+            self._tell_parent(message)
+
+    def _tell_parent(self, message: Any) -> None:
+        """It has ended, and its result is stored: if this is a child, its parent may go on."""
+        if adapters.PARENT in message.options:
+            adapters.wake_parent(self._claims().core.store, message.options[adapters.PARENT])
 
     def _start(self, message: LeasedMessage) -> None:
         lease, keeper = message.lease, self._claims().keeper
@@ -88,6 +98,7 @@ class Hooks:
             gives_up=claims.draining.is_set,
             is_lost=partial(keeper.is_lost, lease.fence),
             is_cancelled=partial(keeper.is_cancelled, lease.fence),
+            children=Children(self._broker, core),
         )
 
     def _is_discarded(self, message: LeasedMessage) -> bool:
@@ -107,6 +118,8 @@ class Hooks:
         try:
             self._emit_end(message, emit)
         finally:
+            if message.error is None and not (message.lost or message.discarded):
+                self._tell_parent(message)
             if message.trace is not None:
                 message.trace.end(message.error)
             if (job := adapters.running_job()) is not None:
@@ -121,6 +134,12 @@ class Hooks:
         self._claims().keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop
         if self._is_discarded(message):
             self._discard_run(message)
+            return
+        if job is not None and job.steps is not None and job.steps.suspended:
+            message.suspended = message.lost = message.failed = True  # no result, no retry
+            with suppress(Exception):
+                self._after("skip_message", message)
+            message.failed = False
             return
         emit()
         if job is not None and job.unpublished:
@@ -169,4 +188,13 @@ def _traced(message: LeasedMessage) -> adapters.TracedDelivery:
 
 def mark_actor(actor: Any, interrupts: Interrupts) -> None:
     """Make an actor record when its function runs: only then may it be interrupted."""
-    actor.fn = adapters.mark_body(actor.fn, lambda job: interrupts.armed(job.fence))
+    actor.fn = adapters.mark_body(actor.fn, partial(_around, interrupts))
+
+
+@contextmanager
+def _around(interrupts: Interrupts, job: fairqueue.JobContext) -> Iterator[None]:
+    try:
+        with interrupts.armed(job.fence):
+            yield
+    except Suspended as waits:
+        raise SkipMessage(str(waits)) from None

@@ -52,6 +52,8 @@ class LeasedMessage(MessageProxy):
         """Its run has begun."""
         self.lost = False
         """Its lease is lost: it will run again, so this run must have no effect."""
+        self.suspended = False
+        """Its actor waits for a child: it goes back until that has ended, and counts as lost."""
         self.discarded = False
         """This run does not count: the lease is lost, or the job was cancelled."""
         self.dead_letter_reason: str | None = None

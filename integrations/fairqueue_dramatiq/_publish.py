@@ -143,7 +143,8 @@ class Publisher:
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
         running = adapters.running_job(self.core.store.store_id)
-        if running is not None and running.body_returned:
+        is_child = running is not None and adapters.PARENT in message.options
+        if running is not None and (running.body_returned or is_child):
             self._continue(running, queue, message, delay)
             stored()
         else:
@@ -208,9 +209,11 @@ class Publisher:
         is_same = adapters.message_id_of(running.job_id) == message.message_id
         if is_same or message.options.get("retries"):
             job_id, other_id, how = other_id or job_id, None, {"retry_of": running.fence}
-        publish = partial(
-            self.exempt_publish(queue, message, delay, other_id=other_id, **how), job_id
-        )
+        elif not running.body_returned:  # a child, which another run may have sent
+            other_id = None
+        if other_id is not None:
+            how["other_id"] = other_id
+        publish = partial(self.exempt_publish(queue, message, delay, **how), job_id)
         try:
             adapters.publish_until_answered(
                 publish, describe(message), lambda: time.monotonic() >= self._tries_until

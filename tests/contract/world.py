@@ -87,6 +87,7 @@ class Worker:
         counted: bool = False,
         seconds: float = 0.0,
         declined: bool = False,
+        waits: str = "",
         again: bool = False,
     ) -> bool:
         """Release one job; return False if its lease was lost."""
@@ -101,6 +102,7 @@ class Worker:
             seconds=seconds,
             max_deliveries=self.max_deliveries,
             declined=declined,
+            waits=waits,
         )
 
     def reject(

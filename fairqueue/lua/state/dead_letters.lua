@@ -141,7 +141,7 @@ end
 -- The queue and id of the job that has written these finished steps last; nil: these are none.
 function DeadLetters.job_of_steps(name, id)
   if not DeadLetters.is_of_steps(name) then return nil end
-  return match(DeadLetters.read(name, id) or '', '^%S+ (%S+) steps %d+ (%S+)\n')
+  return match(DeadLetters.read(name, id) or '', '^%S+ (%S+) steps %d+ ([^%s!]+)')
 end
 
 -- A failure was reported: a dead letter stays, that of a cancelled job goes. The same id may have

@@ -1,7 +1,8 @@
 -- What the finished steps of a task have returned, for its later runs: a third kind of dead letter,
 -- under its workspace's name behind '!!', by the id of its framework's message.
 --   letter: updated queue steps fence job\nworkspace task 0 0 0 updated\nline\n...
---   fence:  the highest that has written; job: the one that had it
+--   fence:  the highest that has written; job: the one that had it, and ! once a child has ended
+--           since, see waits.lua
 --   line:   step seconds value; value: JSON
 -- Where the task has ended well, it is as old as what expires, and goes once its job has: its
 -- worker may die before it acks.
@@ -60,12 +61,14 @@ function Steps.task_of(job)
   return match(own, '^' .. ('[%w_]'):rep(16) .. '%.(.+)$') or own
 end
 
--- Which steps of a job's task have finished: "step seconds" in lines.
+-- Which steps of a job's task have finished, and its children ("name\nnumber", encoded): "step
+-- seconds value" in lines; the value is that of a child, else empty.
 function Steps.told(name, job)
   local told = {}
   local lines = Steps.lines_of(DeadLetters.read('!!' .. name, Steps.task_of(job))) or ''
-  for step, seconds in gmatch(lines, '([^ \n]+) (%S+) [^\n]*\n') do
-    insert(told, step .. ' ' .. seconds .. '\n')
+  for step, seconds, value in gmatch(lines, '([^ \n]+) (%S+) ([^\n]*)\n') do
+    value = find(step, '%0A', 1, true) and value or ''
+    insert(told, step .. ' ' .. seconds .. ' ' .. value .. '\n')
   end
   return concat(told)
 end

@@ -49,6 +49,8 @@ class HeldLease:
     """Its run ended in an error, which is kept: the traceback."""
     counted: bool = False
     """Releasing it counts as a delivery, since its worker was lost."""
+    waits: str = ""
+    """Its task's id, if its run ended since that waits for a child."""
     settled: bool = False
     lost: bool = False
     cancelled: bool = False

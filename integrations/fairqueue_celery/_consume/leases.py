@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
 from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
-from fairqueue.adapters import Ending, Finish, LeaseKeeper, native_lock
+from fairqueue.adapters import POLL_SECONDS, Ending, Finish, LeaseKeeper, native_lock
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Owner, Verdict
 from fairqueue_celery._consume.shared_memory import deadlines, runs
@@ -238,7 +238,13 @@ class HeldLeases:
                 details, seconds = held.failure or "", held.seconds()
                 self._core.reject(held.lease, reason=held.reason, seconds=seconds, details=details)
             else:
-                self._core.release(held.lease, counted=held.counted, seconds=held.seconds())
+                self._core.release(
+                    held.lease,
+                    delay_seconds=POLL_SECONDS if held.waits else 0.0,
+                    counted=held.counted,
+                    seconds=held.seconds(),
+                    waits=held.waits,
+                )
         except LeaseLost:
             if held.verdict is not None:  # an aborted run was logged when it was stopped
                 self._log_lost([held.fence])

@@ -35,6 +35,9 @@ JSON = "application/json"
 child_waits = adapters.ChildWaits()
 """Of the tasks that run in this process."""
 
+workspaces_of_children: adapters.Latest[tuple[str, str]] = adapters.Latest()
+"""Workspace and queue of the children that this process has just sent, by their task ids."""
+
 HOUSEKEEPING = frozenset({"celery.backend_cleanup", "celery.chord_unlock"})
 """Tasks that Celery publishes for itself: they belong to no workspace."""
 
@@ -57,6 +60,8 @@ class Publication:
     task_id: str = ""
     retry_of: int | None = None
     """The fence of the job that runs here and that this one retries or replaces."""
+    is_child: bool = False
+    """The task that runs here sends it with ``step.send``, maybe again."""
 
 
 def next_delivery_tag() -> str:
@@ -132,11 +137,14 @@ def _publish(
         on_unavailable(core.settings),
     )
 
-    def done(job: JobId) -> None:
+    def done(stored_job: JobId) -> None:
         stored()
-        remember(core, about.task_id, queue, about.task, job)
+        if about.is_child:
+            where = str(job.workspace or core.settings.default_workspace), queue
+            workspaces_of_children.keep(about.task_id, where)
+        remember(core, about.task_id, queue, about.task, stored_job)
         if about.key is not None:
-            unique_outcomes.remember(about.key.task_id, job)
+            unique_outcomes.remember(about.key.task_id, stored_job)
 
     way = _collect if _is_collected(about) else _send
     send = partial(way, core, about, job, done)
@@ -184,6 +192,7 @@ def _send(
 
     def publish_job() -> JobId:
         is_new = job.job_id is None or is_first_try(job.queue, job.job_id)
+        is_new = is_new and not about.is_child
         return core.publish_job(job, is_new=is_new, block_seconds=block_seconds(core))
 
     with let_through():
@@ -204,6 +213,8 @@ def _job_ids(about: Publication) -> tuple[str | None, str | None]:
     if about.job_id is None:
         return None, None
     job_id, other_id = adapters.job_ids(about.task_id, start=about.job_id)
+    if about.is_child:
+        return job_id, None
     return (other_id or job_id, None) if about.retry_of is not None else (job_id, other_id)
 
 
@@ -233,6 +244,7 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
         key=key_of(message, call),
         task_id=str(call.fields.get("id") or ""),
         retry_of=_retry_of(call.fields, core),
+        is_child=_is_child(call.fields, core),
     )
 
 
@@ -280,14 +292,24 @@ def _is_exempt(fields: Mapping[str, Any], core: FairQueue) -> bool:
     running = adapters.running_job(core.store.store_id)
     if running is not None and running.body_returned:
         return True
+    return _goes_on(fields) or _is_child(fields, core)
+
+
+def _goes_on(fields: Mapping[str, Any]) -> bool:
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))
+
+
+def _is_child(fields: Mapping[str, Any], core: FairQueue) -> bool:
+    """Whether ``step.send`` sends it; a child that retries or is replaced has the header, too."""
+    running = adapters.running_job(core.store.store_id)
+    is_in_body = running is not None and not running.body_returned
+    return is_in_body and adapters.PARENT in fields and not _goes_on(fields)
 
 
 def _retry_of(fields: Mapping[str, Any], core: FairQueue) -> int | None:
     """The fence of the running job, if this call is its retry or takes its place."""
     running = adapters.running_job(core.store.store_id)
-    goes_on = fields.get("retries") or fields.get("replaced_task_nesting")
-    return running.fence if running is not None and goes_on else None
+    return running.fence if running is not None and _goes_on(fields) else None
 
 
 def _group(call: Call) -> str | None:

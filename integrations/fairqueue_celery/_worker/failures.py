@@ -23,6 +23,7 @@ from kombu.utils.json import loads
 from fairqueue import DeadLetter
 from fairqueue.adapters import FailureReporter, lost_worker_message
 from fairqueue_celery._channel.broker import Broker
+from fairqueue_celery._worker.request import tell_parent
 
 logger = logging.getLogger("fairqueue_celery.worker")
 
@@ -67,7 +68,7 @@ def announce_revoked(request: Any, reason: str, *, expired: bool = False) -> Non
     )
 
 
-def report(app: Any, letter: DeadLetter) -> bool:
+def report(app: Any, broker: Broker, letter: DeadLetter) -> bool:
     """Run the failure path of a dead job; False: this app does not have its task."""
     try:
         request = request_of(app, letter.job.payload)
@@ -83,6 +84,7 @@ def report(app: Any, letter: DeadLetter) -> bool:
             _fail(request, letter)
     finally:
         request.task.pop_request()
+    tell_parent(broker, request)
     return True
 
 
@@ -97,6 +99,6 @@ def _fail(request: Any, letter: DeadLetter) -> None:
 
 def start(app: Any, broker: Broker) -> FailureReporter:
     """Report failures until the result's ``stop`` is called."""
-    reporter = FailureReporter(broker.core, broker.consumed_queues, partial(report, app))
+    reporter = FailureReporter(broker.core, broker.consumed_queues, partial(report, app, broker))
     reporter.start()
     return reporter

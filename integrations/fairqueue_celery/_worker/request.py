@@ -19,7 +19,7 @@ from celery.exceptions import TaskPredicate, TaskRevokedError
 from celery.worker import state
 
 from fairqueue import JobContext
-from fairqueue.adapters import run_context
+from fairqueue.adapters import PARENT, run_context, wake_parent
 from fairqueue_celery._channel.broker import Broker, find_held
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
@@ -29,7 +29,7 @@ from fairqueue_celery._worker import metrics
 from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
-from fairqueue_celery._worker.task import LeaseEnded
+from fairqueue_celery._worker.task import LeaseEnded, WaitsForChild
 
 logger = logging.getLogger("fairqueue_celery.worker")
 
@@ -156,6 +156,8 @@ class FollowedRequest:
             self._held.counted = isinstance(error, COUNTED)
             if self._is_to_be_kept(error):
                 self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
+            if isinstance(error, WaitsForChild):
+                self._held.waits = self._request.id
             if isinstance(error, LeaseEnded):
                 self._broker.leases.refuse(self._held)
             try:
@@ -165,6 +167,8 @@ class FollowedRequest:
                 self._held.counted = True  # Celery cannot settle it
                 raise
             finally:
+                if isinstance(error, (WorkerLostError, TimeLimitExceeded)):
+                    tell_parent(self._broker, self._request)
                 self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
 
         return failed
@@ -232,6 +236,12 @@ class FollowedRequest:
         held.stopped = time.monotonic()
         self._broker.dying.append((held, pid))
         flusher.look()
+
+
+def tell_parent(broker: Broker, request: Any) -> None:
+    """The main process has stored the end of a task: if this is a child, its parent may go on."""
+    if PARENT in request.request_dict:
+        wake_parent(broker.core.store, request.request_dict[PARENT])
 
 
 def _error_of(exc_info: Any) -> Any:

@@ -15,12 +15,14 @@ from celery.exceptions import Reject
 from celery.worker.consumer import consumer
 
 from fairqueue import JobContext, LeaseLost, progress
-from fairqueue.adapters import end_steps, mark_body, run_context, running_job
+from fairqueue.adapters import PARENT, end_steps, mark_body, run_context, running_job, wake_parent
+from fairqueue.errors import Suspended
 from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.shared_memory import deadlines, runs, step_counts
 from fairqueue_celery._worker import trace
+from fairqueue_celery._worker.children import Children
 from fairqueue_celery._worker.chord_parts import wait_for_results
 
 logger = logging.getLogger("fairqueue_celery.task")
@@ -30,6 +32,10 @@ NOTHING: Mapping[str, Any] = {}
 
 class LeaseEnded(Reject):
     """A run was not begun, or not completed, since its lease had ended; the job goes back."""
+
+
+class WaitsForChild(LeaseEnded):
+    """A run ended since its task waits for a child; the job goes back until that has ended."""
 
 
 def follow_runs() -> None:
@@ -78,13 +84,25 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
                 error = info.retval if info is not None and info.state == states.FAILURE else None
                 return result
             finally:
-                if job.steps is not None:
-                    step_counts.tell(job.fence, end_steps(job, succeeded=succeeded))
+                _end_steps(job, succeeded=succeeded)
+                if succeeded or error is not None:
+                    _tell_parent(job, request)
                 runs.end(job.fence)  # no entry if it did not begin
                 if job.trace is not None:
                     job.trace.end(error)
 
     return traced
+
+
+def _end_steps(job: _Run, *, succeeded: bool) -> None:
+    if job.steps is not None:
+        step_counts.tell(job.fence, end_steps(job, succeeded=succeeded))
+
+
+def _tell_parent(job: _Run, request: Any) -> None:
+    """A task has ended, and its result is stored: if this is a child, its parent may go on."""
+    if PARENT in request:
+        wake_parent(_store(job.store_id), request[PARENT])
 
 
 @dataclass(eq=False)
@@ -111,6 +129,7 @@ def _job_of(task: Any, lease: Sequence[Any]) -> _Run:
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
+        children=Children(task.app),
         traced=traced,
         task=task.name,
         begins=not deadlines.is_lost(fence, within=within),
@@ -153,13 +172,15 @@ def _also_progress(update_state: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _GivesBack:
-    """A run whose lease turns out to be lost has no result: the job's next run has one."""
+    """A run that is suspended, or has lost its lease, has no result: the job's next run has one."""
 
     def __enter__(self) -> None:
         """It begins."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """It ends."""
+        if isinstance(error, Suspended):
+            raise WaitsForChild(str(error), requeue=True) from None
         if isinstance(error, LeaseLost):
             raise LeaseEnded(str(error), requeue=True) from error
 

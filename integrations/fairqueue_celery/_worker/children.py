@@ -1,0 +1,69 @@
+"""Sends the children of a running task as Celery's own, and reads their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from celery.backends.base import DisabledBackend
+from celery.backends.rpc import RPCBackend
+from celery.canvas import Signature
+from celery.result import AsyncResult
+
+from fairqueue import ConfigurationError
+from fairqueue.adapters import PARENT, Child, Ended
+from fairqueue_celery._publish.publish import workspaces_of_children
+
+
+@dataclass(frozen=True)
+class Children:
+    """Those of one task."""
+
+    app: Any
+
+    def call(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a signature of it."""
+        found = task.clone(args, kwargs) if isinstance(task, Signature) else task.s(*args, **kwargs)
+        if found.subtask_type:
+            raise ConfigurationError(
+                f"a child is one task, not a {found.subtask_type}: let a task of its own call that"
+            )
+        return found
+
+    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
+        """Celery decides its queue when it is sent."""
+        return Child(child_id, workspace, "", call.task)
+
+    def send(self, call: Any, child: Child, parent: list[str]) -> Child:
+        """Publish it; its job has the id of the task."""
+        headers = {**(call.options.get("headers") or {}), PARENT: parent}
+        call.apply_async(task_id=child.id, headers=headers, add_to_parent=False)
+        workspace, queue = workspaces_of_children.pop(child.id, (child.workspace, child.queue))
+        return replace(child, workspace=workspace, queue=queue)
+
+    def results(self, child: Child) -> Callable[[], Ended | None]:
+        """Ask the backend of its task; raises ConfigurationError if there is none."""
+        task = self.app.tasks.get(child.task)
+        backend = self.app.backend if task is None else task.backend
+        if isinstance(backend, (DisabledBackend, RPCBackend)):
+            raise ConfigurationError(
+                f"task {child.task} has no result that another process can read: set "
+                "result_backend, to redis:// for example"
+            )
+        if task is not None and task.ignore_result:
+            raise ConfigurationError(
+                f"task {child.task} stores no result: set ignore_result=False on it"
+            )
+
+        def look() -> Ended | None:
+            result = AsyncResult(child.id, backend=backend, app=self.app)
+            if not result.ready():
+                return None
+            try:
+                result.maybe_throw()
+            except Exception as error:  # noqa: BLE001 - what the child has raised
+                return Ended(error=error)
+            return Ended(result.result)
+
+        return look

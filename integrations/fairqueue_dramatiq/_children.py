@@ -1,0 +1,68 @@
+"""Sends the children of a running actor as messages, and reads their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dramatiq import Message
+from dramatiq.broker import Broker
+from dramatiq.common import q_name
+from dramatiq.results import ResultFailure, ResultMissing, Results
+
+import fairqueue
+from fairqueue.adapters import PARENT, Child, Ended
+from fairqueue_dramatiq._options import exempt_workspace, merged_options
+from fairqueue_dramatiq.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Children:
+    """Those of one actor's run."""
+
+    broker: Broker
+    core: fairqueue.FairQueue
+
+    def call(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a message of it."""
+        if not isinstance(task, Message):
+            return task.message(*args, **kwargs)
+        return task.copy(args=(*task.args, *args), kwargs={**task.kwargs, **kwargs})
+
+    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
+        """Say where it goes."""
+        return Child(child_id, workspace, q_name(call.queue_name), call.actor_name)
+
+    def send(self, call: Any, child: Child, parent: list[str]) -> Child:
+        """Publish it; its job has the id of the message."""
+        message = call.copy(message_id=child.id, options={PARENT: parent})
+        workspace = exempt_workspace(self.broker, message, self.core)
+        self.broker.enqueue(message)
+        return replace(child, workspace=workspace or self.core.settings.default_workspace)
+
+    def results(self, child: Child) -> Callable[[], Ended | None]:
+        """Ask the backend of ``Results``; raises ConfigurationError if it will have no result."""
+        message = Message(child.queue, child.task, (), {}, {}, message_id=child.id)
+        results = next((m for m in self.broker.middleware if isinstance(m, Results)), None)
+        if results is None:
+            raise ConfigurationError(
+                f"actor {child.task} has no result that another process can read: add the "
+                "middleware Results to the broker"
+            )
+        actor = self.broker.actors.get(child.task)
+        stores = merged_options(self.broker, message).get("store_results", results.store_results)
+        if actor is not None and not stores:
+            raise ConfigurationError(
+                f"actor {child.task} stores no result: set store_results=True on it"
+            )
+
+        def look() -> Ended | None:
+            try:
+                return Ended(message.get_result(backend=results.backend))
+            except ResultMissing:
+                return None
+            except ResultFailure as error:
+                return Ended(error=error)
+
+        return look
