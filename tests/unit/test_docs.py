@@ -51,6 +51,23 @@ def test_the_targets_of_make_exist() -> None:
     assert named <= made
 
 
+def test_a_public_ci_runs_the_same_targets() -> None:
+    """Its workflows run targets of the Makefile only, and all that make check has."""
+    yaml = pytest.importorskip("yaml", reason="the extra 'dev' has it")
+    makefile = (ROOT / "Makefile").read_text()
+    made = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named: set[str] = set()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            runs = {step["run"] for step in job["steps"] if "run" in step}
+            named |= {run.removeprefix("make ") for run in runs if run.startswith("make ")}
+            named |= set(job.get("strategy", {}).get("matrix", {}).get("target", []))
+    named.remove('"$TARGET"')
+    assert named <= made
+    (check,) = re.findall(r"^check: ([a-z -]+?) *##", makefile, re.MULTILINE)
+    assert named >= {*check.split(), "test-valkey", "release-check"}
+
+
 ARCHITECTURE = ROOT / "docs" / "architecture"
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 NAMED = sorted({found for page in PAGES for found in _TEST.findall(page.read_text())})
