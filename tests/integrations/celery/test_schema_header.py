@@ -32,7 +32,9 @@ def test_the_schema_is_the_workspace() -> None:
 
         @app.task(bind=True)
         def note(self: Any, number: int) -> None:
-            ran.append((number, fairqueue.current().workspace))
+            job = fairqueue.current()
+            assert job
+            ran.append((number, job.workspace))
             if number == 1 and not self.request.retries:
                 raise self.retry(countdown=0)
 
