@@ -98,6 +98,7 @@ ALLOWED = {
     ("README.md", "tenant"): (1, "says that a workspace is a tenant"),
     ("docs/index.md", "tenant"): (1, "says that a workspace is a tenant"),
     ("docs/concepts.md", "tenant"): (1, "says that a workspace is a tenant"),
+    ("docs/recipes.md", "*"): (4, "a Django package's name"),
     ("CHANGELOG.md", "*"): (ALWAYS, "names what was renamed"),
 }
 """(pattern of paths, word): how often the word may stand there, and why."""

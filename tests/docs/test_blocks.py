@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
@@ -58,12 +57,3 @@ def test_redis_takes_the_configuration() -> None:
             queue.publish(b"x", queue="q", workspace="acme", task="t")
             (lease,) = queue.claim(["q"]).leases
             queue.ack(lease)
-
-
-def test_the_unit_of_systemd_is_one() -> None:
-    """Its lines are sections and keys, and the percent sign of the node's name is escaped."""
-    (unit,) = blocks(DOCS / "operate" / "deploy.md", "ini")
-    parser = ConfigParser(interpolation=None, strict=True)
-    parser.read_string(unit)
-    assert set(parser) >= {"Unit", "Service", "Install"}
-    assert "%%h" in parser["Service"]["ExecStart"]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+import subprocess
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +35,9 @@ def _manifests(*paths: Path) -> list[Any]:
     ]
 
 
-MANIFESTS = _manifests(*sorted((DEPLOY / "kubernetes").glob("*.yaml")))
+BASE = DEPLOY / "kubernetes" / "kustomization.yaml"
+MANIFESTS = _manifests(*sorted({*(DEPLOY / "kubernetes").glob("*.yaml")} - {BASE}))
+UNITS = sorted((DEPLOY / "systemd").iterdir())
 
 
 class Strict(BaseModel):
@@ -54,10 +60,15 @@ class Condition(Strict):
     condition: Literal["service_started", "service_healthy", "service_completed_successfully"]
 
 
+class Config(Strict):
+    source: str
+    target: str
+
+
 class Service(Strict):
     image: str = ""
     build: Build | None = None
-    command: list[str]
+    command: list[str] = []
     environment: dict[str, str] = {}
     ports: list[str] = []
     volumes: list[str] = []
@@ -67,6 +78,7 @@ class Service(Strict):
     depends_on: dict[str, Condition] = {}
     user: str = ""
     secrets: list[str] = []
+    configs: list[Config] = []
     networks: list[str] = ["default"]
     read_only: bool = False
     tmpfs: list[str] = []
@@ -78,7 +90,7 @@ class Network(Strict):
     internal: bool
 
 
-class Secret(Strict):
+class File(Strict):
     file: str
 
 
@@ -86,7 +98,8 @@ class Compose(Strict):
     services: dict[str, Service]
     volumes: dict[str, dict[str, Any]]
     networks: dict[str, Network]
-    secrets: dict[str, Secret]
+    secrets: dict[str, File]
+    configs: dict[str, File]
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:
@@ -101,8 +114,13 @@ def _lists(value: Any) -> Iterator[list[Any]]:
 
 @pytest.fixture
 def compose() -> Compose:
-    found = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-    return Compose.model_validate({k: v for k, v in found.items() if not k.startswith("x-")})
+    """Both files together, as compose merges them."""
+    found: dict[str, Any] = {}
+    for name in ("compose.yaml", "monitoring.yaml"):
+        for part, value in yaml.safe_load((DEPLOY / name).read_text()).items():
+            if not part.startswith("x-"):
+                found[part] = {**found.get(part, {}), **value}
+    return Compose.model_validate(found)
 
 
 def test_the_compose_file_is_whole(compose: Compose) -> None:
@@ -115,9 +133,81 @@ def test_the_compose_file_is_whole(compose: Compose) -> None:
             assert is_checked or how.condition != "service_healthy"
         assert {volume.split(":")[0] for volume in service.volumes} <= set(compose.volumes)
         assert set(service.secrets) <= set(compose.secrets)
+        assert {config.source for config in service.configs} <= set(compose.configs)
         assert set(service.networks) <= {"default", *compose.networks}
         if service.build:
             assert (DEPLOY / service.build.context / service.build.dockerfile).is_file()
+
+
+def test_what_is_provisioned_is_there(compose: Compose) -> None:
+    """The files exist; Prometheus finds the exporter and the rules, and Grafana Prometheus."""
+    files = {name: DEPLOY / config.file for name, config in compose.configs.items()}
+    assert [str(path) for path in files.values() if not path.is_file()] == []
+    found = {name: yaml.safe_load(path.read_text()) for name, path in files.items()}
+    targets = {
+        config.target: config.source
+        for name in ("prometheus", "grafana")
+        for config in compose.services[name].configs
+    }
+    for rules in found["prometheus"]["rule_files"]:
+        assert targets[f"/etc/prometheus/{rules}"] == "alerts"
+    (scraped,) = found["prometheus"]["scrape_configs"]
+    (address,) = scraped["static_configs"][0]["targets"]
+    assert address.split(":")[1] in compose.services[address.split(":")[0]].command[-1]
+    (source,) = found["datasource"]["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = found["dashboards"]["providers"]
+    assert targets[f"{provider['options']['path']}/fairqueue.json"] == "dashboard"
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus")
+def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
+    """With the rules beside it."""
+    for path in (DEPLOY / "monitoring" / "prometheus.yml", SCALER.with_name("alerts.yml")):
+        shutil.copy(path, tmp_path)
+    command = ["promtool", "check", "config", str(tmp_path / "prometheus.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_base_has_every_manifest() -> None:
+    """But what needs KEDA."""
+    base = yaml.safe_load(BASE.read_text())
+    assert (base["apiVersion"], base["kind"]) == (
+        "kustomize.config.k8s.io/v1beta1",
+        "Kustomization",
+    )
+    there = {path.name for path in BASE.parent.glob("*.yaml")}
+    assert {*base["resources"], "autoscale.yaml", BASE.name} == there
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_kustomize_builds_the_base() -> None:
+    """With the kustomize of kubectl, which asks no cluster."""
+    command = ["kubectl", "kustomize", str(BASE.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    named = {(m["kind"], m["metadata"]["name"]) for m in yaml.safe_load_all(done.stdout)}
+    manifests = {(p.values[0]["kind"], p.values[0]["metadata"]["name"]) for p in MANIFESTS}
+    assert manifests - named == {("ScaledObject", "worker")}
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_is_one(path: Path) -> None:
+    """Its lines are sections and keys, and its command exists."""
+    unit = ConfigParser(interpolation=None, strict=True)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read_string(path.read_text())
+    assert set(unit) <= {"DEFAULT", "Unit", "Service", "Timer", "Install"}
+    if path.suffix == ".timer":
+        assert path.with_suffix(".service") in UNITS
+        return
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
+    if program.endswith("/fairqueue"):
+        check_command(words)
+    else:  # the percent sign of the node's name is escaped
+        assert "worker@%%h" in words
+        assert unit["Service"]["KillMode"] == "mixed"
 
 
 def test_what_the_image_copies_is_there(compose: Compose) -> None:

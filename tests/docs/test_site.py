@@ -39,7 +39,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(out / ".doctrees")]
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", *options, str(DOCS), str(out / "html")],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return out / "html"

@@ -51,7 +51,23 @@ def test_the_targets_of_make_exist() -> None:
     assert named <= made
 
 
-UPSTREAM = ROOT / "docs" / "upstream.md"
+def test_a_public_ci_runs_the_same_targets() -> None:
+    """Its workflows run targets of the Makefile only, and all that make check has."""
+    yaml = pytest.importorskip("yaml", reason="the extra 'dev' has it")
+    makefile = (ROOT / "Makefile").read_text()
+    made = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named: set[str] = set()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            runs = {step["run"] for step in job["steps"] if "run" in step}
+            named |= {run.removeprefix("make ") for run in runs if run.startswith("make ")}
+            named |= set(job.get("strategy", {}).get("matrix", {}).get("target", []))
+    named.remove('"$TARGET"')
+    assert named <= made
+    (check,) = re.findall(r"^check: ([a-z -]+?) *##", makefile, re.MULTILINE)
+    assert named >= {*check.split(), "test-valkey", "release-check"}
+
+
 ARCHITECTURE = ROOT / "docs" / "architecture"
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 NAMED = sorted({found for page in PAGES for found in _TEST.findall(page.read_text())})
@@ -82,9 +98,10 @@ def test_each_flaw_found_elsewhere_names_its_test() -> None:
         assert [name for name in named if f"\ndef {name}(" not in source] == []
 
 
-def test_the_page_of_upstream_issues_names_tests() -> None:
+def test_the_table_of_upstream_issues_names_tests() -> None:
     """There is one for each row at least."""
-    rows = [line for line in UPSTREAM.read_text().splitlines() if line.startswith("| [")]
+    page = (ROOT / "docs" / "guarantees.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| [")]
     assert len(rows) == 10
     assert all("`tests/" in row for row in rows)
 
@@ -93,6 +110,23 @@ def test_the_law_is_short() -> None:
     """Its pages have at most 12,000 words together."""
     words = (len(page.read_text().split()) for page in ARCHITECTURE.glob("*.md"))
     assert sum(words) <= 12_000
+
+
+GENERATED = {"endings.md", "fairness.md"}
+
+
+def test_the_pages_are_few_and_short() -> None:
+    """Without the law, and the pages that reports write: 30 pages (stubs apart), 40,000 words.
+
+    The bars of tables are no words.
+    """
+    docs = (ROOT / "docs").rglob("*.md")
+    pages = [
+        page for page in docs if not {page.name, page.parent.name} & {*GENERATED, "architecture"}
+    ]
+    words = [sum(word != "|" for word in page.read_text().split()) for page in pages]
+    assert sum(words) <= 40_000
+    assert sum(count > 50 for count in words) <= 30
 
 
 def test_the_keyspace_table_is_that_of_the_layout() -> None:

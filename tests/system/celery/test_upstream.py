@@ -1,4 +1,4 @@
-"""What users of Celery on Redis have asked for (docs/upstream.md): here, and on stock."""
+"""What users of Celery on Redis have asked for (docs/guarantees.md): here, and on stock."""
 
 from __future__ import annotations
 
