@@ -20,6 +20,7 @@ from fairqueue.cli.purge import purge
 from fairqueue.cli.reshard import reshard
 from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
+from fairqueue.cli.status import status
 from fairqueue.cli.top import top
 from fairqueue.cli.views import jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.why import why, workspace
@@ -45,6 +46,7 @@ OF_AN_APP = (
     purge,
     schedules,
     stats,
+    status,
     top,
     why,
     workspace,

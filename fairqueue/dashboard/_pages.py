@@ -123,6 +123,7 @@ def _overview(view: View, _: Query) -> Context:
     overview, samples, now = view.overview(), view.history(), view.now()
     waits = [row.oldest_wait_seconds or 0.0 for row in overview.workspaces]
     return {
+        "status": view.remembered.get("status", view.queue.doctor.status, times=10),
         "overview": overview,
         "shares": shares_of(overview.workspaces),
         "rows": overview.workspaces[:12],

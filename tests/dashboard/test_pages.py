@@ -222,3 +222,12 @@ def test_pictures_survive_a_restart(queue: FairQueue) -> None:
     for _ in range(2):
         with served(app(queue, allow_anyone=True)) as url, Visitor(base_url=url) as visitor:
             assert '<polygon class="c0"' in visitor.page("/")
+
+
+def test_the_overview_begins_with_what_is_wrong(queue: FairQueue, visitor: Visitor) -> None:
+    """The line of ``fairqueue status`` and its reasons; names are text."""
+    queue.pauses.pause(Scope.workspace(HOSTILE[0]))
+    page = visitor.page("/")
+    assert "<b>1 warning: 0 running, 0 waiting, 0 workers</b>" in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;&#39; paused for" in page
+    assert HOSTILE[0] not in page
