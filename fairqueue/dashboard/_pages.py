@@ -36,6 +36,7 @@ from fairqueue.operate.dead import filter_of
 from fairqueue.rows import Overview, Sample
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
+    ACTS,
     PAUSES,
     SCHEDULES,
     TASKS,
@@ -263,6 +264,11 @@ def _pauses(view: View, query: Query) -> Context:
     return _listing(PAUSES, "Nothing is paused or draining.") | _paged(rows, query)
 
 
+def _acts(view: View, query: Query) -> Context:
+    rows = view.once("acts", view.queue.acts.list)
+    return _listing(ACTS, "No operator has done anything.") | _paged(rows, query)
+
+
 def _schedules(view: View, query: Query) -> Context:
     rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
     within = sum(not row.paused and (row.next or 0) < view.now() + 3600 for row in rows)
@@ -353,6 +359,7 @@ PAGES: dict[str, Page] = {
     "/job": Page("job.html", "Job", _job),
     "/pauses": Page("pauses.html", "Pauses", _pauses),
     "/schedules": Page("schedules.html", "Schedules", _schedules),
+    "/acts": Page("list.html", "Acts", _acts),
     "/workers": Page("list.html", "Workers", _workers),
     "/doctor": Page("doctor.html", "Doctor", _doctor),
 }

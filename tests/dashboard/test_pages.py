@@ -23,6 +23,7 @@ PAGES = (
     "/dead",
     "/pauses",
     "/schedules",
+    "/acts",
     "/workers",
     "/doctor",
 )
