@@ -421,6 +421,8 @@ class DeadFilter:
     reason: str = ""
     text: bytes = b""
     """Their messages contain it: so one is found by its framework's own id."""
+    error: str = ""
+    """Their reason or traceback contains it."""
     since: float = 0.0
     """They died at this time or later, in seconds since 1970."""
     until: float = float("inf")

@@ -346,6 +346,7 @@ class ListStore(OperatorStore):
             "task": encode(choice.task),
             "reason": encode(choice.reason),
             "text": choice.text,
+            "error": encode(choice.error),
             "since": choice.since,
             "until_then": "+inf" if choice.until == float("inf") else choice.until,
         }
