@@ -256,7 +256,8 @@ def _listing(columns: Sequence[Column], none: str, pauses: str = "") -> Context:
 
 def _queues(view: View, query: Query) -> Context:
     rows = view.once("queues", view.queue.views.queues)
-    return _listing(of_queues(), "There are no queues.", "queue") | _paged(rows, query)
+    demand = view.remembered.get("demand", partial(view.queue.views.demand, rows), times=10)
+    return _listing(of_queues(demand), "There are no queues.", "queue") | _paged(rows, query)
 
 
 def _tasks(view: View, query: Query) -> Context:
