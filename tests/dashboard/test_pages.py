@@ -242,7 +242,7 @@ def _message(task_id: str, **kwargs: str) -> bytes:
 
 def test_a_job_answers_what_it_is_called_with(queue: FairQueue, visitor: Visitor) -> None:
     """While it waits and while it runs: arguments without secrets, task, starts, and its worker."""
-    queue.introduction.describe("celery@one")
+    queue.presence.describe("celery@one")
     payload = _message("m1", to=HOSTILE[0], password="hunter2")
     queue.publish(payload, queue="q", workspace="acme", task="t", job_id="j")
     for said in ("starts 0", "starts 1"):
