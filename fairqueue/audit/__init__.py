@@ -9,6 +9,7 @@ from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.looks import audit, certain_findings
 from fairqueue.audit.mended import Mended, Repair
 from fairqueue.audit.repairs import can_be_mended, rebuild, remedy_of
+from fairqueue.audit.status import Status
 from fairqueue.audit.view import Audit, Where
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Mended",
     "Remark",
     "Repair",
+    "Status",
     "Where",
     "audit",
     "can_be_mended",

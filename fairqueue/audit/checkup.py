@@ -1,4 +1,4 @@
-"""Health remarks that are not invariant violations: stuck queues, workers, old notices."""
+"""Health remarks that are not invariant violations: overdue leases, workers, old notices."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from fairqueue._stores.engine import Level, Remark
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair
 from fairqueue.audit.shards import named
+from fairqueue.audit.status import LATE_SECONDS
 from fairqueue.audit.view import Audit
 from fairqueue.plain import count_jobs, counted
 from fairqueue.rows import BlockedWait, StoredLimitsRow, WorkerRow
 
-LATE_SECONDS = 60.0
-"""Workers poll every few seconds: what waits for one for longer is reported."""
 SHOWN_WORKERS = 3
-MICROSECONDS = 1_000_000  # in a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +35,11 @@ class Checkup:
         return not self.findings and all(one.level is not Level.PROBLEM for one in self.remarks)
 
 
-def remarks(looks: Sequence[Audit], workers: Sequence[WorkerRow]) -> Iterator[Remark]:
-    """Yield remarks from a look at each shard and the known workers."""
+def remarks(looks: Sequence[Audit]) -> Iterator[Remark]:
+    """Yield remarks from a look at each shard."""
     numbers = [look.space.shard for look in looks]
     yield from named([_left_alone(look) for look in looks], numbers)
     yield from _unshared(looks)
-    yield from _workers(workers)
     yield from named([_unusual(look) for look in looks], numbers)
 
 
@@ -52,7 +49,6 @@ def waits(noted: Iterable[BlockedWait]) -> Iterator[Remark]:
 
 
 def _left_alone(look: Audit) -> Iterator[Remark]:
-    yield from _stuck_queues(look)
     yield from _overdue(look)
     yield from _notices(look)
     yield from _late_schedules(look)
@@ -78,27 +74,6 @@ def _unusual(look: Audit) -> Iterator[Remark]:
         yield Remark(Level.WARNING, "clock", text)
     if look.space.of("imports_suspended"):
         yield Remark(Level.WARNING, "imports", "imports are suspended while jobs are exported")
-
-
-def _stuck_queues(a: Audit) -> Iterator[Remark]:
-    """Queues with runnable jobs from which nothing was claimed for long."""
-    since: dict[str, list[float]] = {}
-    for _, flow in a.flows():
-        if flow.state == "ready":
-            since.setdefault(flow.queue, []).append(flow.since)
-    for queue, times in sorted(since.items()):
-        if queue not in a.space.nodes or not a.is_open(queue):
-            continue
-        last = a.space.nodes[queue].last_fence / MICROSECONDS
-        seconds = a.now - max(last, min(times))
-        if seconds > LATE_SECONDS:
-            of = counted(len(times), "workspace")
-            text = (
-                f"queue {decode(queue)!r} has runnable jobs of {of}, and none was claimed for "
-                f"{seconds:,.0f} s: start a worker for it, or check whether its workers are busy "
-                "or stuck"
-            )
-            yield Remark(Level.PROBLEM, "queues", text)
 
 
 def _overdue(a: Audit) -> Iterator[Remark]:
@@ -149,7 +124,8 @@ def _wide(a: Audit) -> Iterator[tuple[str, str]]:
         yield field, fields.get(field, "none")
 
 
-def _workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+def of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+    """Say what lives, and which workers replace each other's limits."""
     by_software: dict[str, int] = {}
     for row in workers:
         name = row.software or "a release that does not say which"

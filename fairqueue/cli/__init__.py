@@ -20,12 +20,14 @@ from fairqueue.cli.purge import purge
 from fairqueue.cli.reshard import reshard
 from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
+from fairqueue.cli.status import status
 from fairqueue.cli.top import top
-from fairqueue.cli.views import jobs, pauses, ps, queues, tasks, workers
+from fairqueue.cli.views import acts, jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.why import why, workspace
 
 HELP = {"help_option_names": ["-h", "--help"]}
 OF_AN_APP = (
+    acts,
     buffer,
     cancel,
     dashboard,
@@ -45,6 +47,7 @@ OF_AN_APP = (
     purge,
     schedules,
     stats,
+    status,
     top,
     why,
     workspace,

@@ -2,18 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice
 
 from fairqueue._settings import Settings
 from fairqueue._stores.sharded.limits import refuse_small_parts
 from fairqueue._stores.sharded.mover import Moved, Mover
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, rebuild
+from fairqueue._types import DeadLetter
+from fairqueue.audit import (
+    Audit,
+    Checkup,
+    Finding,
+    Mended,
+    Status,
+    certain_findings,
+    checkup,
+    rebuild,
+)
 from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
+from fairqueue.audit.status import (
+    RECENT_SECONDS,
+    contradictions,
+    late_queues,
+    long_jobs,
+    missing_slots,
+    paused,
+    recent_deaths,
+    silent_workers,
+    stuck_queues,
+)
+from fairqueue.errors import StoreUnavailable
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.operate.views import Views
+from fairqueue.rows import DeadFilter
+
+MOST_QUEUES, MOST_JOBS = 100, 1000
+"""Queues with the most in line, and running jobs, that a status looks at."""
+MOST_WORKSPACES, MOST_DEAD = 500, 1000
+"""Workspaces whose dead letters a status looks at, and letters that it counts."""
 
 
 class Doctor:
@@ -52,20 +81,46 @@ class Doctor:
         away = servers_away(store)
         there = [shard for shard in store.shards if shard.engine.server not in away]
         seen = _looks(there)
-        here = store.of_these(there) if away else store
-        views = Views(lambda: here, self._settings)
-        workers = views.workers()
-        told = chain(
-            of_away(store, away),
-            of_servers(there),
-            of_layout(there),
-            checkup.remarks([look for look, _ in seen], workers),
-            checkup.unknown_tasks(views.unknown_tasks()),
-            checkup.waits(views.blocked_waits()),
-            checkup.limits_remark(LiveLimits(lambda: here).list()),
-        )
+        told = chain(self._status(away).remarks, checkup.remarks([look for look, _ in seen]))
         found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])
         return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
+
+    def status(self) -> Status:
+        """Say whether anything is wrong with the servers, the workers, the queues or the limits.
+
+        It is what :meth:`checkup` tells without the keys, which it does not read: cheap enough for
+        a probe. Raises StoreUnavailable if no server answers.
+        """
+        return self._status(servers_away(self._connected()))
+
+    def _status(self, away: Mapping[str, StoreUnavailable]) -> Status:
+        store = self._connected()
+        there = [shard for shard in store.shards if shard.engine.server not in away]
+        here = store.of_these(there) if away else store
+        views = Views(lambda: here, self._settings)
+        servers = chain(of_away(store, away), of_servers(there), of_layout(there))
+        rows, every = views.queues(), views.workers(gone=True)
+        workers = [row for row in every if row.is_alive]
+        fullest = sorted(rows, key=lambda row: -row.runnable)[:MOST_QUEUES]
+        late = late_queues((row, views.runnable(row.queue)) for row in fullest if row.runnable)
+        stored = LiveLimits(lambda: here).list()
+        averages = {row.task: row.average_seconds for page in here.tasks() for row in page}
+        told = chain(
+            servers,
+            checkup.of_workers(workers),
+            silent_workers(every),
+            stuck_queues(late, workers),
+            missing_slots(views.demand([row for row, _ in late]) if late else {}),
+            long_jobs(views.running(n=MOST_JOBS).jobs, averages),
+            checkup.unknown_tasks(views.unknown_tasks()),
+            checkup.waits(views.blocked_waits()),
+            recent_deaths(_recent_dead(here), MOST_DEAD),
+            paused(here.pauses()),
+            contradictions(stored),
+            checkup.limits_remark(stored),
+        )
+        running, waiting = (sum(getattr(row, n) for row in rows) for n in ("running", "waiting"))
+        return Status(running, waiting, len(workers), tuple(told))
 
     def drop_set_aside(self) -> int:
         """Forget what was set aside because it could not be read; return how many records it was.
@@ -96,6 +151,13 @@ class Doctor:
         mover = Mover(self._connected(), to, wait_seconds=wait_seconds, progress=progress)
         refuse_small_parts(self._connected().shards[0], to)
         return mover.survey() if dry_run else mover.run()
+
+
+def _recent_dead(store: StoreBase) -> list[DeadLetter]:
+    """Return dead letters of the last hour, of the workspaces whose letters are oldest."""
+    since, found = time.time() - RECENT_SECONDS, islice(store.dead_workspaces(), MOST_WORKSPACES)
+    chosen = (DeadFilter(name, since=since) for name in dict.fromkeys(name for _, name in found))
+    return list(islice(chain.from_iterable(map(store.choose_dead, chosen)), MOST_DEAD))
 
 
 def _looks(shards: Sequence[Store]) -> list[tuple[Audit, list[Finding]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,16 +13,21 @@ import redis
 from fairqueue._stores.engine import Engine, Level
 from fairqueue._stores.redis import health
 from fairqueue.audit import Remark
-from fairqueue.audit.checkup import remarks
+from fairqueue.audit.checkup import of_workers, remarks
 from fairqueue.audit.looks import take_look
 from fairqueue.rows import WorkerRow
 from tests.contract.world import World
+from tests.operators import operators_of
 
 
 def told(world: World, engine: Engine, *workers: WorkerRow) -> dict[str, list[Remark]]:
     """What is told now, by what it is about."""
     found: dict[str, list[Remark]] = {}
-    for remark in remarks([take_look(engine, world.clock())], workers):
+    looked = remarks([take_look(engine, world.clock())])
+    listed = (
+        one for one in operators_of(world.store).doctor.status().remarks if one.about == "queues"
+    )
+    for remark in chain(looked, of_workers(workers), listed):
         found.setdefault(remark.about, []).append(remark)
     return found
 

@@ -7,7 +7,7 @@ from redis import Redis
 
 from fairqueue import FairQueue
 from fairqueue._keys import Keys
-from fairqueue.audit import checkup
+from fairqueue.audit import status
 from tests.unit.conftest import Shell
 
 
@@ -69,7 +69,7 @@ def test_a_problem_is_the_last_word(shell: Shell, redis_url: str, namespace: str
     """What ends with "Every invariant holds" would be read as sound."""
     queue = FairQueue(redis_url, namespace=namespace)
     with queue, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkup, "LATE_SECONDS", -1.0)
+        patch.setattr(status, "LATE_SECONDS", -1.0)
         queue.publish(b"", queue="q", workspace="a")
         text = shell.run("doctor", code=1).stdout
     assert text.endswith("invariant holds. Above: 1 problem with the server or the workers.\n")

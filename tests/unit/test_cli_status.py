@@ -1,0 +1,147 @@
+"""``fairqueue status``: one line, its reasons, and the exit code of a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairqueue import DeadLetter, FairQueue, Job, Pause, Scope
+from fairqueue.audit import Level, Remark, Status, status
+from fairqueue.rows import (
+    Demand,
+    PauseRow,
+    QueueRow,
+    Runnable,
+    RunningJob,
+    StoredLimitsRow,
+    WorkerRow,
+)
+from tests.unit.conftest import Shell
+
+ODD = "q \x1b[2J"
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    """A queue in the same namespace."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        yield queue
+
+
+def test_an_unused_namespace_has_no_reasons_of_its_own(shell: Shell) -> None:
+    """What is left is Redis's: here it has no append-only file."""
+    found = shell.json("status")
+    assert (found["running"], found["waiting"], found["workers"]) == (0, 0, 0)
+    told = {one["about"] for one in found["remarks"] if one["level"] != "info"}
+    assert (found["level"], told) == ("warning", {"persistence"})
+    assert shell.run("status").stdout.startswith("1 warning: 0 running, 0 waiting, 0 workers\n")
+
+
+def test_a_queue_that_no_worker_serves_is_exit_code_1(
+    shell: Shell, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is printed without what would clear a screen; pauses and deaths are told, too."""
+    monkeypatch.setattr(status, "LATE_SECONDS", -1.0)
+    for _ in range(2):
+        queue.publish(b"", queue="mail", workspace="acme", task="send")
+    (lease,) = queue.claim(["mail"]).leases
+    queue.reject(lease, reason="ValueError: no")
+    queue.publish(b"", queue=ODD)
+    queue.pauses.pause(Scope.workspace("globex"))
+    found = shell.json("status", code=1)
+    told = {one["about"]: one["text"] for one in found["remarks"]}
+    assert found["level"] == "problem"
+    assert "1 job died within the last hour, 1 of task 'send': ValueError: no" in told["dead"]
+    assert told["pauses"].startswith("workspace 'globex' paused for")
+    text = shell.run("status", code=1).stdout
+    assert "start a worker for it" in text
+    assert "\x1b" not in text
+    checked = shell.json("doctor", code=1)["remarks"]
+    assert {one["about"] for one in checked} >= set(told)
+
+
+def _queue(idle: float | None = 90.0) -> QueueRow:
+    return QueueRow("q", 5, 1, 2, None, idle, None, None, None)
+
+
+def _worker(name: str, silent: float, lease: float | None = 30.0, **more: Any) -> WorkerRow:
+    return WorkerRow(name, name, "", 0.0, silent, 0, lease_seconds=lease, **more)
+
+
+def _texts(remarks: Iterator[Remark]) -> list[str]:
+    return [one.text for one in remarks]
+
+
+def test_a_stuck_queue_has_workers_or_none() -> None:
+    """The remedy differs; one that was served a moment ago is not stuck."""
+    (none,) = _texts(status.stuck_queues([(_queue(), 80.0)], []))
+    assert none.endswith("of 2 workspaces, and none was claimed for 80 s: start a worker for it")
+    (busy,) = _texts(status.stuck_queues([(_queue(), 80.0)], [_worker("w", 1, queues=("q",))]))
+    assert busy.endswith("check whether its workers are busy or stuck")
+    assert not _texts(status.stuck_queues([(_queue(2.0), 80.0)], []))
+    late = status.late_queues([(_queue(), Runnable(1, 1, n, True)) for n in (None, 59.0, 61.0)])
+    assert [seconds for _, seconds in late] == [61.0]
+
+
+def test_missing_slots_are_counted() -> None:
+    """Not of a queue whose workers do not say how many they have."""
+    found = {"a": Demand(5, 6, 2), "b": Demand(5, 6, None), "c": Demand(0, 2, 2)}
+    (text,) = _texts(status.missing_slots(found))
+    assert text.startswith("queue 'a' could use 6 worker slots, and its workers have 2")
+
+
+def test_a_silent_worker_is_named_for_an_hour() -> None:
+    """One that stopped, or lives, is not."""
+    rows = _worker("dead", 300), _worker("stopped", 300, 0.0), _worker("lives", 5)
+    (text,) = _texts(status.silent_workers([*rows, _worker("old", 4000)]))
+    assert text == "worker 'dead' is silent for 5 m 00 s: see why"
+
+
+def test_a_job_that_runs_ten_times_longer_is_named() -> None:
+    """Only of a task with a known average, and after a minute."""
+
+    def job(task: str, seconds: float) -> RunningJob:
+        row = RunningJob("j", task, "w", "q", 0, "n", "o", 1, 0.0, seconds, 1, 30, 30, False, False)
+        assert row.seconds == seconds
+        return row
+
+    jobs = job("slow", 101), job("slow", 99), job("short", 50), job("new", 9999)
+    (text,) = _texts(status.long_jobs(jobs, {"slow": 10.0, "short": 1.0, "new": None}))
+    assert text.startswith("task 'slow' has 1 job running for more than 10 times its average")
+
+
+def test_limits_that_contradict_each_other_are_named() -> None:
+    """By what is in force: a live limit replaces the configured one."""
+
+    def row(source: str, scope: str, name: str, **limits: float) -> StoredLimitsRow:
+        return StoredLimitsRow(source, scope, name, limits, None, None)
+
+    rows = [
+        row("live", "total", "", concurrency=8),
+        row("configured", "total", "", concurrency=50),
+        row("configured", "queue", "q", concurrency=20),
+        row("configured", "workspace", "a", concurrency=5, reserve=5),
+        row("configured", "workspace", "b", reserve=4),
+    ]
+    assert _texts(status.contradictions(rows)) == [
+        "concurrency 20 of queue 'q' is never reached: that of everything is 8",
+        "reserves of 9 in all cannot be kept: concurrency of all is 8",
+    ]
+    assert not _texts(status.contradictions(rows[1:]))
+
+
+def test_the_line_counts_what_is_wrong() -> None:
+    """Problems come before warnings; of many pauses and deaths the first are named."""
+    pauses = [PauseRow("queue", f"q{n}", Pause.PAUSED, 0.0, 60.0, None, None) for n in range(5)]
+    (held,) = status.paused(pauses)
+    assert "queue 'q2' paused for 1 m 00 s and 2 others; see" in held.text
+    letter = DeadLetter(Job("j", "w", "q", "t", b"", 0, 0.0), "expired", 0.0, 1, ())
+    (dead,) = status.recent_deaths([letter] * 3, 3)
+    assert dead.text.startswith("at least 3 jobs died within the last hour, 3 of task 't'")
+    problem = Remark(Level.PROBLEM, "queues", "stuck")
+    found = Status(1, 2, 3, (held, Remark(Level.INFO, "server", "7"), problem, dead))
+    assert found.line == "1 problem, 2 warnings: 1 running, 2 waiting, 3 workers"
+    assert found.reasons == (problem, held, dead)
+    assert Status(0, 0, 1, ()).line == "ok: 0 running, 0 waiting, 1 worker"
