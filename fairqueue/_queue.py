@@ -97,10 +97,10 @@ class FairQueue:
         parts = Operators(self._connection.reached, self.settings)
         self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
-        self.job, self.watch = parts.statuses.job, parts.statuses.watch
+        self.acts, self.job, self.watch = parts.acts, parts.statuses.job, parts.statuses.watch
         self.admin = Admin(parts)
-        ways = self._connected, self._connection.reached
-        self.schedules = Schedules(Core(*ways, self.settings, self.publish_many))
+        core = Core(self._connected, self._connection.reached, self.settings, self.publish_many)
+        self.schedules = self.acts.watch(Schedules(core), "schedules")
         """Jobs at times of their own, whose ticks workers publish."""
         self.missing_workspace = MissingWorkspace(self.settings)
         """What becomes of a publish whose workspace is not found (for adapters)."""

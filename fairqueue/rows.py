@@ -374,6 +374,23 @@ class ScheduleRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """What an operator did."""
+
+    time: float
+    by: str
+    """The name that a dashboard's token or ``authorize`` hook has; else user, host and process."""
+    act: str
+    """The part of the queue and its verb, such as ``"pauses drain"``."""
+    of: str
+    """The scope, job or filter that was named."""
+    old: str
+    """What was in force before, of a pause or a limit."""
+    new: str
+    """The limits that were set, or what came of the act, such as how many jobs it removed."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What the server has in memory: of this namespace, of others, and of whatever else."""
 
@@ -404,6 +421,8 @@ class DeadFilter:
     reason: str = ""
     text: bytes = b""
     """Their messages contain it: so one is found by its framework's own id."""
+    error: str = ""
+    """Their reason or traceback contains it."""
     since: float = 0.0
     """They died at this time or later, in seconds since 1970."""
     until: float = float("inf")

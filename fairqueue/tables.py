@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (
+    Act,
     Demand,
     PauseRow,
     QueueRow,
@@ -237,6 +238,20 @@ SCHEDULES = (
     Column("last", lambda row: NOTHING if row.last is None else moment(row.last), is_wide=True),
     Column("outcome", _outcome, kind="state"),
     Column("owner", lambda row: printable(row.owner) or NOTHING, kind="name", is_wide=True),
+)
+
+
+def _of_act(title: str, read: Callable[[Act], str], *, is_wide: bool = False) -> Column:
+    return Column(title, lambda row: printable(read(row)) or NOTHING, kind="name", is_wide=is_wide)
+
+
+ACTS = (
+    Column("time", lambda row: moment(row.time), kind=""),
+    _of_act("by", lambda row: row.by),
+    _of_act("act", lambda row: row.act),
+    _of_act("of", lambda row: row.of),
+    _of_act("before", lambda row: row.old, is_wide=True),
+    _of_act("result", lambda row: row.new),
 )
 DEAD_LETTERS = (
     Column(

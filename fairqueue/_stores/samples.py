@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+
 from fairqueue._keys import decode, encode
-from fairqueue.rows import Sample, WorkspaceSample
+from fairqueue.rows import Act, Sample, WorkspaceSample
 
 GAP_SECONDS = 30.0
 KEPT = 120  # an hour
 MOST_BYTES = 262_144  # room for an hour of 24 names of 90 bytes
 LIFETIME_SECONDS = 7200
+KEPT_ACTS = 1000
 
 
 def _seconds(value: float | None) -> str:
@@ -50,6 +54,16 @@ def _read(line: str) -> Sample:
     time, running, queued, oldest = head.split(" ")
     workspaces = tuple(map(_workspace, rows))
     return Sample(float(time), int(running), int(queued), _number(oldest), workspaces)
+
+
+def read_acts(lines: bytes) -> list[Act]:
+    """Read all acts, the newest first; one that is damaged is left out."""
+    found = []
+    for line in lines.decode("utf-8", "replace").split("\n"):
+        time, _, text = line.partition(" ")
+        with suppress(ValueError, TypeError):
+            found.append(Act(float(time), **json.loads(text)))
+    return found
 
 
 def _workspace(row: str) -> WorkspaceSample:

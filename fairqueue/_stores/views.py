@@ -17,6 +17,7 @@ from fairqueue._stores.row_readers import Held
 from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
 from fairqueue.explained import Why
 from fairqueue.rows import (
+    Act,
     App,
     BlockedWait,
     DeadFilter,
@@ -291,6 +292,14 @@ class ListStore(OperatorStore):
         """Return the samples of the last hour, the oldest first."""
         return samples.read(self._call("history"))
 
+    def note_act(self, act: str) -> None:
+        """Keep an operator's act, as one line of JSON."""
+        self._call("note_act", act=act, count=samples.KEPT_ACTS, bytes=samples.MOST_BYTES)
+
+    def acts(self) -> list[Act]:
+        """Return the last acts of operators, the newest first."""
+        return samples.read_acts(self._call("acts"))
+
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""
         return replies.without_workspace(self._call("without_workspace"))
@@ -337,6 +346,7 @@ class ListStore(OperatorStore):
             "task": encode(choice.task),
             "reason": encode(choice.reason),
             "text": choice.text,
+            "error": encode(choice.error),
             "since": choice.since,
             "until_then": "+inf" if choice.until == float("inf") else choice.until,
         }

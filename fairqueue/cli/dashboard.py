@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,20 @@ OPEN_TO_ALL = (
 )
 
 
+def _by_name(
+    _context: click.Context, option: click.Parameter, tokens: Sequence[str]
+) -> dict[str, str]:
+    """Return tokens by their names; one without a name has the option's."""
+    found: dict[str, str] = {}
+    for token in tokens:
+        name, _, value = token.rpartition(":")
+        name = name or str(option.name)
+        if name in found:
+            raise click.BadParameter(f"two tokens have the name {printable(name)!r}: name each")
+        found[name] = value
+    return found
+
+
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
@@ -36,13 +51,19 @@ OPEN_TO_ALL = (
     "--token",
     envvar="FAIRQUEUE_DASHBOARD_TOKEN",
     show_envvar=True,
-    help="Visitors with this token see and change everything.",
+    multiple=True,
+    callback=_by_name,
+    metavar="[NAME:]TOKEN",
+    help="Visitors with this token see and change everything; repeatable, with names.",
 )
 @click.option(
     "--read-token",
     envvar="FAIRQUEUE_DASHBOARD_READ_TOKEN",
     show_envvar=True,
-    help="Visitors with this token see everything, and change nothing.",
+    multiple=True,
+    callback=_by_name,
+    metavar="[NAME:]TOKEN",
+    help="Visitors with this token see everything, and change nothing; repeatable.",
 )
 @click.option("--read-only", is_flag=True, help="No visitor changes anything.")
 @click.option(

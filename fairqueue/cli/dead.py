@@ -18,6 +18,7 @@ from fairqueue.cli._find_job import texts_of
 from fairqueue.cli._format import count_jobs, duration, listed, moment, printable, table
 from fairqueue.cli._output import confirm, progress
 from fairqueue.explained import explain_steps
+from fairqueue.messages import Arguments, arguments_of
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import WHEN
 from fairqueue.rows import DeadFilter
@@ -37,6 +38,7 @@ def dead() -> None:
 filter_options = options(
     job_options,
     click.option("--reason", help="Only those that died for this reason."),
+    click.option("--error", help="Only those whose reason or traceback contains this."),
     click.option("--task-id", help="The one of this Celery task id or Dramatiq message id."),
     click.option("--since", help=f"Only those that died since {WHEN}."),
     click.option("--until", help=f"Only those that died until {WHEN}."),
@@ -129,9 +131,23 @@ def show(core: FairQueue, *, job: str | None, **chosen: Any) -> Answer:
     payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
     size, of = len(letter.job.payload), letter.job
     status = core.views.why(of.id, workspace=of.workspace, queue=of.queue).job
+    called = arguments_of(letter.job.payload)
     steps = [asdict(step) for step in status.steps] if status else []
-    result = {**_as_dict(letter), "steps": steps, "payload": payload, "payload_bytes": size}
-    return Answer(result, _details(letter, payload, *explain_steps(status)))
+    result = {
+        **_as_dict(letter),
+        "steps": steps,
+        "task_id": called.task_id,
+        "arguments": called.text,
+        "payload": payload,
+        "payload_bytes": size,
+    }
+    return Answer(result, _details(letter, payload, *_called(called), *explain_steps(status)))
+
+
+def _called(called: Arguments) -> Iterator[str]:
+    if called.task_id:
+        yield f"{'task id':<10} {printable(called.task_id)}"
+        yield f"{'arguments':<10} {printable(called.text)}"
 
 
 def _not_found(job: str, workspace: str | None) -> Problem:

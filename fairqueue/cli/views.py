@@ -1,4 +1,4 @@
-"""``fairqueue ps``, ``jobs``, ``queues``, ``tasks``, ``workers`` and ``pauses``."""
+"""``fairqueue acts``, ``ps``, ``jobs``, ``queues``, ``tasks``, ``workers`` and ``pauses``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, listed
 from fairqueue.cli._scope import NAMED
 from fairqueue.rows import Demand
-from fairqueue.tables import PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
+from fairqueue.tables import ACTS, PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
 
 AT_MOST = "Print about this many."
 
@@ -113,3 +113,16 @@ def pauses(core: FairQueue) -> Answer:
     found = core.pauses.list()
     text = listed(PAUSES, found, "Nothing is paused or draining.")
     return Answer({"pauses": [*map(asdict, found)]}, text)
+
+
+@click.command()
+@limit_option(50, "Print the newest of them.")
+@on_queue
+def acts(core: FairQueue, *, limit: int) -> Answer:
+    """Show what operators did, the newest first: pauses, limits, cancels, purges, replays.
+
+    The last 1,000 are kept, those of the command line, the dashboard and programs.
+    """
+    found = core.acts.list()[:limit]
+    text = listed(ACTS, found, "No operator has done anything.")
+    return Answer({"acts": [*map(asdict, found)]}, text)

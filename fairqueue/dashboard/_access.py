@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import inspect
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from starlette.requests import Request
 
 from fairqueue.errors import ConfigurationError
+from fairqueue.plain import printable
 
 SESSION = "fairqueue_session"
 SESSION_SECONDS = 12 * 3600
@@ -38,8 +42,24 @@ class Role(str, Enum):
     """See everything, and change nothing."""
 
 
-Authorize = Callable[[Request], Role | str | Awaitable[Role | str | None] | None]
-"""Returns the role of a request; None: it has none, and is refused."""
+NAMELESS = {Role.OPERATOR: "token", Role.READER: "read_token"}
+"""The names of tokens that were given none."""
+Granted = Role | str | tuple[Role | str, str] | None
+Authorize = Callable[[Request], Granted | Awaitable[Granted]]
+"""Returns the role of a request, or the role and the user's name, which its acts are noted with;
+None: it has none, and is refused."""
+Tokens = str | Mapping[str, str] | None
+"""A token, or several by the names of their visitors."""
+WRONG_SECONDS = 0.5
+"""Attempts with a wrong token are answered one after another, this far apart."""
+log = logging.getLogger("fairqueue.dashboard")
+
+
+class Visitor(NamedTuple):
+    """A visitor: what it may do, and its name."""
+
+    role: Role
+    name: str
 
 
 def is_loopback(host: str | None) -> bool:
@@ -89,66 +109,84 @@ def _is_same(given: str, wanted: str) -> bool:
 class Access:
     """The rules of one dashboard."""
 
-    token: str | None = field(default=None, repr=False)
-    read_token: str | None = field(default=None, repr=False)
+    token: Tokens = field(default=None, repr=False)
+    read_token: Tokens = field(default=None, repr=False)
     authorize: Authorize | None = None
     read_only: bool = False
     allow_anyone: bool = False
+    _slow: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse missing rules, tokens that can be guessed, and one token for two roles."""
         is_guarded = self.has_tokens or self.authorize is not None
         if is_guarded == self.allow_anyone:
             raise ConfigurationError(TWO_ANSWERS if is_guarded else UNGUARDED)
-        for name in ("token", "read_token"):
-            value = getattr(self, name)
-            if value is not None and len(value) < LEAST_TOKEN_LENGTH:
+        for name, value, role in self._tokens():
+            if len(value) < LEAST_TOKEN_LENGTH:
+                which = NAMELESS[role] + f" {name!r}" * (name != NAMELESS[role])
                 raise ConfigurationError(
-                    f"{name} of the dashboard has {len(value)} characters: take at least "
+                    f"{which} of the dashboard has {len(value)} characters: take at least "
                     f"{LEAST_TOKEN_LENGTH}, as from: python -c "
                     "'import secrets; print(secrets.token_urlsafe(24))'"
                 )
-        if self.token is not None and self.token == self.read_token:
-            raise ConfigurationError("token and read_token of the dashboard must differ")
+        values = [value for _, value, _ in self._tokens()]
+        if len(set(values)) < len(values):
+            raise ConfigurationError(
+                "token and read_token of the dashboard must differ, and each name has its own"
+            )
 
     @property
     def has_tokens(self) -> bool:
         """Whether a visitor can sign in."""
-        return self.token is not None or self.read_token is not None
+        return any(True for _ in self._tokens())
 
-    async def role_of(self, request: Request) -> Role | None:
-        """Return the role of a request; None: it is refused."""
-        role = await self._granted(request)
-        return Role.READER if role is Role.OPERATOR and self.read_only else role
+    async def visitor_of(self, request: Request) -> Visitor | None:
+        """Return the visitor; None: it is refused."""
+        found = await self._granted(request)
+        is_less = found is not None and self.read_only
+        return Visitor(Role.READER, found.name) if found and is_less else found
 
-    async def _granted(self, request: Request) -> Role | None:
+    async def _granted(self, request: Request) -> Visitor | None:
         by_token = self._by_token(request)
         if by_token is not None:
             return by_token
         if self.authorize is not None:
             found = self.authorize(request)
-            role = await found if inspect.isawaitable(found) else found
-            return None if role is None else Role(role)
-        return Role.OPERATOR if self.allow_anyone else None
+            granted = await found if inspect.isawaitable(found) else found
+            role, name = granted if isinstance(granted, tuple) else (granted, "")
+            return None if role is None else Visitor(Role(role), name)
+        return Visitor(Role.OPERATOR, "") if self.allow_anyone else None
 
-    def _tokens(self) -> Iterator[tuple[str, Role]]:
-        if self.token is not None:
-            yield self.token, Role.OPERATOR
-        if self.read_token is not None:
-            yield self.read_token, Role.READER
+    def _tokens(self) -> Iterator[tuple[str, str, Role]]:
+        """Yield each token with its name and role."""
+        for tokens, role in ((self.token, Role.OPERATOR), (self.read_token, Role.READER)):
+            named = {NAMELESS[role]: tokens} if isinstance(tokens, str) else tokens or {}
+            yield from ((name, value, role) for name, value in named.items())
 
-    def _by_token(self, request: Request) -> Role | None:
+    def _by_token(self, request: Request) -> Visitor | None:
         session = request.cookies.get(SESSION, "")
-        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
-        bearer = bearer if scheme.lower() == "bearer" else ""
-        for token, role in self._tokens():
+        bearer = bearer_of(request)
+        for name, token, role in self._tokens():
             if _is_session(session, token, role) or _is_same(bearer, token):
-                return role
+                return Visitor(role, name)
         return None
 
     def sign_in(self, given: str) -> str | None:
-        """Return the cookie for a token; None: it is neither token."""
-        for token, role in self._tokens():
+        """Return the cookie for a token; None: it is none of them."""
+        for _, token, role in self._tokens():
             if _is_same(given, token):
                 return _session_of(token, role, int(time.time()) + SESSION_SECONDS)
         return None
+
+    async def refuse(self, request: Request) -> None:
+        """Log an attempt with a wrong token, and let it and the next ones wait."""
+        host = request.client.host if request.client else "a socket"
+        log.warning("a wrong token was sent to the dashboard from %s", printable(host))
+        async with self._slow:
+            await asyncio.sleep(WRONG_SECONDS)
+
+
+def bearer_of(request: Request) -> str:
+    """Return the token that a request brings in its header; empty: none."""
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    return bearer if scheme.lower() == "bearer" else ""

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from fairqueue._queue import FairQueue
 from fairqueue._types import Scope
 from fairqueue.dashboard import _layout
-from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize
+from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize, Tokens
 from fairqueue.dashboard._actions import ACTIONS
 from fairqueue.dashboard._checkup import Checkup
 from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https, path_of
@@ -41,8 +41,8 @@ FOR_EVER = "public, max-age=31536000, immutable"
 def app(
     queue: FairQueue | str,
     *,
-    token: str | None = None,
-    read_token: str | None = None,
+    token: Tokens = None,
+    read_token: Tokens = None,
     authorize: Authorize | None = None,
     read_only: bool = False,
     allow_anyone: bool = False,
@@ -51,8 +51,10 @@ def app(
     """Return the dashboard of a queue, or of the one at this URL, as an ASGI app.
 
     It may be mounted under any path. ``token`` makes a visitor an operator, ``read_token`` a
-    reader, who changes nothing; both have at least 16 characters. ``authorize`` is given the
-    request and returns a :class:`Role`, or None to refuse it; it may be a coroutine function.
+    reader, who changes nothing; both have at least 16 characters. Either may be a mapping of
+    names to tokens: acts are noted with the name. ``authorize`` is given the request and
+    returns a :class:`Role`, or a role and the user's name, or None to refuse it; it may be a
+    coroutine function.
     :func:`only_this_host` is one, for a browser on the same host. Without any of them,
     ``allow_anyone`` makes each visitor an operator: the application around it must refuse all
     others. ``read_only`` makes every visitor a reader. ``label`` stands in the head of each page.
@@ -67,8 +69,8 @@ def app(
 def several(
     queues: Mapping[str, FairQueue | str],
     *,
-    token: str | None = None,
-    read_token: str | None = None,
+    token: Tokens = None,
+    read_token: Tokens = None,
     authorize: Authorize | None = None,
     read_only: bool = False,
     allow_anyone: bool = False,
@@ -150,8 +152,9 @@ class _Dashboard:
         """Yield the parts; look the visitor's role up before each, since it may have ended."""
         shown, visitor = "", request.scope["fairqueue"]
         while not await request.is_disconnected():
-            visitor["role"] = await self._access.role_of(request)
-            if visitor["role"] is None:
+            found = await self._access.visitor_of(request)
+            visitor["role"] = found and found.role
+            if found is None:
                 yield {"event": "trouble", "data": SIGNED_OUT}
                 return
             event, text = await run_in_threadpool(self._part, request, path)
@@ -189,7 +192,8 @@ class _Dashboard:
         action = ACTIONS.get(request.path_params["action"])
         if action is None:
             raise HTTPException(404)
-        said = await run_in_threadpool(action, self._view, form)
+        with self._view.queue.acts.by(_operator(request)):
+            said = await run_in_threadpool(action, self._view, form)
         self._view.remembered.forget()
         answer = RedirectResponse(base_of(request) + _safe(form.get("back", "/")), 303)
         path = base_of(request)
@@ -206,6 +210,7 @@ class _Dashboard:
                 answer = RedirectResponse(f"{base_of(request)}/", 303)
                 self._set_session(answer, request, session, SESSION_SECONDS)
                 return answer
+            await self._access.refuse(request)
             wrong = "This is not the token of this dashboard."
         context = self._context(request, "/sign-in", wrong=wrong, title="Sign in")
         return HTMLResponse(_layout.whole("sign_in.html", context), 401 if wrong else 200)
@@ -234,6 +239,12 @@ class _Dashboard:
     def _problem(self, request: Request, text: str, code: int) -> Response:
         context = self._context(request, "/problem", text=text, title="Problem")
         return HTMLResponse(_layout.whole("problem.html", context), code)
+
+
+def _operator(request: Request) -> str:
+    """Name the visitor: by its token, its user or, without a name, its address."""
+    host = request.client.host if request.client else "a socket"
+    return f"{request.scope['fairqueue']['name'] or 'operator'} at {host} (dashboard)"
 
 
 def _set_cookie(

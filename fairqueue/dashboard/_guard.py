@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fairqueue.dashboard._access import Access, Role, only_this_host
+from fairqueue.dashboard._access import Access, Role, bearer_of, only_this_host
 
 CSRF = "fairqueue_csrf"
 MOST_FORM_BYTES = 65_536
@@ -59,11 +59,14 @@ class Guard:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        role = await self._access.role_of(request)
+        visitor = await self._access.visitor_of(request)
+        role, name = visitor or (None, "")
+        if role is None and self._access.has_tokens and bearer_of(request):
+            await self._access.refuse(request)
         csrf = request.cookies.get(CSRF, "")
         is_new = not csrf.isalnum()
         csrf = secrets.token_hex(16) if is_new else csrf
-        scope["fairqueue"] = {"role": role, "csrf": csrf}
+        scope["fairqueue"] = {"role": role, "name": name, "csrf": csrf}
         refusal = self._refusal(request, role)
         answer = refusal or self._app
         cookie = _csrf_cookie(request, csrf) if is_new and refusal is None else None

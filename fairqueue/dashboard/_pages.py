@@ -32,10 +32,12 @@ from fairqueue.explained import (
     explain_steps,
     explain_workers,
 )
+from fairqueue.messages import arguments_of, masked
 from fairqueue.operate.dead import filter_of
 from fairqueue.rows import Overview, Sample
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
+    ACTS,
     PAUSES,
     SCHEDULES,
     TASKS,
@@ -46,6 +48,8 @@ from fairqueue.tables import (
 
 PAGE = 50
 MOST_SCHEDULES = 1000
+MOST_COUNTED = 1000
+"""Dead letters that match are counted up to this number, for the buttons that act on all."""
 SHOWN_BYTES = 4000
 CURES = {
     "pause": ("/pauses", "Resume"),
@@ -94,6 +98,15 @@ class View:
         page = slice(start, start + PAGE + 1)
         return self.remembered.get(
             key, lambda: list(islice(found(filter_of(where)), page.start, page.stop)), times=10
+        )
+
+    def matching(self, where: Mapping[str, str]) -> int:
+        """Count the dead letters that match, up to one more than are counted."""
+        found = self.queue.dead.list
+        return self.remembered.get(
+            f"matching {sorted(where.items())}",
+            lambda: sum(1 for _ in islice(found(filter_of(where)), MOST_COUNTED + 1)),
+            times=10,
         )
 
     def overview(self) -> Overview:
@@ -243,7 +256,8 @@ def _listing(columns: Sequence[Column], none: str, pauses: str = "") -> Context:
 
 def _queues(view: View, query: Query) -> Context:
     rows = view.once("queues", view.queue.views.queues)
-    return _listing(of_queues(), "There are no queues.", "queue") | _paged(rows, query)
+    demand = view.remembered.get("demand", partial(view.queue.views.demand, rows), times=10)
+    return _listing(of_queues(demand), "There are no queues.", "queue") | _paged(rows, query)
 
 
 def _tasks(view: View, query: Query) -> Context:
@@ -261,6 +275,11 @@ def _workers(view: View, query: Query) -> Context:
 def _pauses(view: View, query: Query) -> Context:
     rows = view.once("pauses", view.queue.pauses.list)
     return _listing(PAUSES, "Nothing is paused or draining.") | _paged(rows, query)
+
+
+def _acts(view: View, query: Query) -> Context:
+    rows = view.once("acts", view.queue.acts.list)
+    return _listing(ACTS, "No operator has done anything.") | _paged(rows, query)
 
 
 def _schedules(view: View, query: Query) -> Context:
@@ -281,6 +300,7 @@ def _limits(view: View, query: Query) -> Context:
 
 
 CHOICES = ("workspace", "queue", "task")
+DEAD_FIELDS = ("reason", "error", "since", "until")
 
 
 def _choice(query: Query, *more: str) -> dict[str, str]:
@@ -299,11 +319,13 @@ def _waiting(view: View, query: Query) -> Context:
 
 
 def _dead(view: View, query: Query) -> Context:
-    where, start = _choice(query, "reason", "since", "until"), _start(query)
+    where, start = _choice(query, *DEAD_FIELDS), _start(query)
     overview, found = view.overview(), view.dead(where, start)
     return {
         "where": where,
-        "fields": (*CHOICES, "reason", "since", "until"),
+        "fields": (*CHOICES, *DEAD_FIELDS),
+        "matching": view.matching(where) if where else 0,
+        "most": MOST_COUNTED,
         "start": start,
         "page": PAGE,
         "letters": found[:PAGE],
@@ -316,15 +338,36 @@ def _dead(view: View, query: Query) -> Context:
 def _letter(view: View, query: Query) -> Context:
     name, job = query.get("workspace", ""), given(query, "id", "the id of a job")
     letter = view.queue.dead.get(name, job)
-    payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace") if letter else ""
-    return {"name": name, "job": job, "letter": letter, "payload": payload}
+    if letter is None:
+        return {"name": name, "job": job, "letter": None}
+    return {
+        "name": name,
+        "job": job,
+        "letter": letter,
+        "details": masked(letter.details),
+        **_called(letter.job.payload),
+    }
+
+
+def _called(payload: bytes) -> Context:
+    """Say what the framework calls; a payload that is not a framework's is shown as it is."""
+    called = arguments_of(payload)
+    text = "" if called.task_id else payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
+    return {"called": called, "payload": masked(text), "bytes": len(payload)}
 
 
 def _job(view: View, query: Query) -> Context:
     job, name = given(query, "id", "the id of a job"), query.get("workspace") or None
     found = view.queue.views.why(job, workspace=name, queue=query.get("queue") or None)
+    status, payload = found.job, None
+    if status is not None and status.queue:
+        where = {"workspace": status.workspace, "queue": status.queue}
+        payload = view.queue.jobs.payload(status.job_id, **where)
+    workers = view.once("workers", view.queue.views.workers) if found.detail else []
     return {
         "job": job,
+        "node": next((row.worker for row in workers if row.owner == found.detail), ""),
+        **(_called(payload) if payload is not None else {"called": None}),
         **_explained(found),
         "sentence": explain_state(found),
         "steps": [*explain_steps(found.job)],
@@ -353,6 +396,7 @@ PAGES: dict[str, Page] = {
     "/job": Page("job.html", "Job", _job),
     "/pauses": Page("pauses.html", "Pauses", _pauses),
     "/schedules": Page("schedules.html", "Schedules", _schedules),
+    "/acts": Page("list.html", "Acts", _acts),
     "/workers": Page("list.html", "Workers", _workers),
     "/doctor": Page("doctor.html", "Doctor", _doctor),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
+from fairqueue.operate.acts import Acts
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.doctor import Doctor
 from fairqueue.operate.jobs import Jobs
@@ -16,6 +17,7 @@ from fairqueue.operate.statuses import Statuses
 from fairqueue.operate.views import Views
 
 __all__ = [
+    "Acts",
     "DeadLetters",
     "Doctor",
     "Jobs",
@@ -43,4 +45,7 @@ class Operators:
         self.jobs = Jobs(connected, settings)
         self.doctor = Doctor(connected, settings)
         self.statuses = Statuses(connected)
+        self.acts = Acts(connected)
+        for part in ("pauses", "limits", "jobs", "dead", "doctor"):
+            self.acts.watch(getattr(self, part), part)
         self.registry = Registry(connected, settings)

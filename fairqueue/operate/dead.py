@@ -20,7 +20,7 @@ from fairqueue.rows import DeadCount, DeadFilter
 log = logging.getLogger("fairqueue")
 
 EVERY = DeadFilter()
-TEXTS = ("workspace", "queue", "task", "reason", "job_id")
+TEXTS = ("workspace", "queue", "task", "reason", "job_id", "error")
 TIMES = ("since", "until")
 SLOWEST_REPLAY = 1e-6
 """Least rate per second: one job in eleven days. A slower one is a mistake."""
@@ -57,6 +57,7 @@ def _checked(chosen: DeadFilter) -> DeadFilter:
             check_name(kind, name)
     check_text("job id", chosen.job_id)
     check_text("reason", chosen.reason)
+    check_text("error", chosen.error)
     for name in ("since", "until"):
         if isnan(getattr(chosen, name)):
             raise ConfigurationError(f"{name} must be a time in seconds since 1970, not nan")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from fairqueue._keys import encode_job
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Cancelled, CancelledAll, Job
@@ -76,6 +77,13 @@ class Jobs:
         steps = self._connected().find(check_name("queue", queue), text, followed_by)
         jobs = (job for found in steps for job in found)
         return list({(job.workspace, job): job for job in jobs}.values())
+
+    def payload(self, job_id: str, *, workspace: str, queue: str) -> bytes | None:
+        """Return the payload of a job that waits, is scheduled or runs; None: there is none."""
+        engine = self._connected().home(check_name("workspace", workspace)).engine
+        known_by = encode_job(workspace, check_name("queue", queue), check_text("job id", job_id))
+        record = engine.command("HGET", engine.keys.key("jobs", queue), known_by)
+        return None if record is None else bytes(record).partition(b"\n")[2]
 
     def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
         """Cancel all jobs of a workspace, in steps of bounded length; return how many.

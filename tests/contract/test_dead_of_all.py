@@ -53,6 +53,8 @@ def test_all_are_found_without_naming_a_workspace(admin: Operators, begun: float
         (DeadFilter(task="mail"), ["d0", "d5", "d1", "d3"]),
         (DeadFilter(task="no such task"), []),
         (DeadFilter(reason="unknown task"), ["d3"]),
+        (DeadFilter(error="own ta"), ["d3"]),
+        (DeadFilter(error="mail"), []),
         (DeadFilter(queue="q0"), ["d0", "d4", "d2"]),
         (DeadFilter(workspace="a", task="render"), ["d4"]),
         (DeadFilter(workspace="a", reason="unknown task"), []),

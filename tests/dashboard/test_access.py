@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -279,3 +280,40 @@ def test_it_is_mounted_in_another_app(queue: FairQueue) -> None:
         assert answer.headers["location"] == "/admin/queues/pauses"
         assert "Paused workspace acme" in visitor.page("/pauses")
     assert paused(queue) == PAUSED
+
+
+def test_acts_have_the_name_of_a_token_or_a_user(queue: FairQueue) -> None:
+    """Of several tokens each has its own; a hook may name the user."""
+    tokens = {"anna": TOKEN, "ben": TOKEN[::-1]}
+    with served(app(queue, token=tokens, read_token={"support": READ_TOKEN})) as url:
+        for token in tokens.values():
+            with Visitor(base_url=url) as visitor:
+                visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": token})
+                visitor.act("pause", scope="workspace", name="acme")
+    with _visiting(app(queue, authorize=lambda _: (Role.OPERATOR, "carla"))) as visitor:
+        visitor.act("resume", scope="workspace", name="acme")
+        assert "carla at 127.0.0.1 (dashboard)" in visitor.page("/acts")
+    names = [act.by.partition(" at ")[0] for act in queue.acts.list()]
+    assert names == ["carla", "ben", "anna"]
+
+
+def test_two_visitors_do_not_share_a_token(queue: FairQueue) -> None:
+    """The name would not tell the visitors apart; each token is long enough, too."""
+    with pytest.raises(ConfigurationError, match="each name has its own"):
+        app(queue, token={"anna": TOKEN, "ben": TOKEN})
+    with pytest.raises(ConfigurationError, match="token 'ben' of the dashboard has 5"):
+        app(queue, token={"anna": TOKEN, "ben": "short"})
+
+
+def test_wrong_tokens_are_logged_and_slowed(
+    queue: FairQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Attempts beside each other wait for each other; the right token does not."""
+    with served(app(queue, token=TOKEN)) as url, Visitor(base_url=url) as visitor:
+        began = time.monotonic()
+        for header in ("x", "y"):
+            visitor.get("/", headers={"authorization": f"Bearer {header}"})
+        assert time.monotonic() - began >= 1
+        visitor.get("/", headers={"authorization": f"Bearer {TOKEN}"})
+    assert caplog.text.count("a wrong token was sent to the dashboard from 127.0.0.1") == 2
+    assert TOKEN not in caplog.text

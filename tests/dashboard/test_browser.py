@@ -147,7 +147,7 @@ def test_dead_letters_are_chosen_by_typing(browser: Chromium, site: str, busy: F
     browser.click(".filters button")
     assert browser.run("document.querySelectorAll('tr[data-row]').length") == 3
     browser.click("form[action='/act/replay-dead'] button")
-    assert browser.dialogs == ["Run all dead jobs that match again?"]
+    assert browser.dialogs == ["Run all 3 dead jobs that match again?"]
     assert "3 jobs replayed" in browser.text()
     assert busy.depth("broken") == 3
     assert browser.problems == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from urllib.parse import urlencode
 
@@ -23,6 +24,7 @@ PAGES = (
     "/dead",
     "/pauses",
     "/schedules",
+    "/acts",
     "/workers",
     "/doctor",
 )
@@ -231,3 +233,53 @@ def test_the_overview_begins_with_what_is_wrong(queue: FairQueue, visitor: Visit
     assert "<b>1 warning: 0 running, 0 waiting, 0 workers</b>" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;&#39; paused for" in page
     assert HOSTILE[0] not in page
+
+
+def _message(task_id: str, **kwargs: str) -> bytes:
+    message = {"message_id": task_id, "args": [7], "kwargs": kwargs}
+    return json.dumps(message).encode()
+
+
+def test_a_job_answers_what_it_is_called_with(queue: FairQueue, visitor: Visitor) -> None:
+    """While it waits and while it runs: arguments without secrets, task, starts, and its worker."""
+    queue.presence.describe("celery@one")
+    payload = _message("m1", to=HOSTILE[0], password="hunter2")
+    queue.publish(payload, queue="q", workspace="acme", task="t", job_id="j")
+    for said in ("starts 0", "starts 1"):
+        page = visitor.page("/job?id=j")
+        assert said in page
+        assert "7, to=&#34;&lt;script&gt;alert(1)&lt;/script&gt;&#34;, password=" in page
+        assert "[hidden]" in page
+        assert "m1" in page
+        assert "hunter2" not in page
+        assert HOSTILE[0] not in page
+        if said == "starts 0":
+            queue.claim(["q"])
+    assert ">celery@one</a>" in page
+
+
+def test_a_dead_letter_says_what_failed(queue: FairQueue, visitor: Visitor) -> None:
+    """Its error with the traceback, and its arguments, both without secrets."""
+    queue.publish(_message("m1", password="hunter2"), queue="q", workspace="acme", job_id="j")
+    (lease,) = queue.claim(["q"]).leases
+    details = f"File x:\n  connect(token='hunter2')\nValueError: {HOSTILE[0]}"
+    queue.reject(lease, reason="ValueError", details=details)
+    page = visitor.page("/dead-letter?workspace=acme&id=j")
+    assert "ValueError: &lt;script&gt;" in page
+    assert "connect(token=[hidden])" in page
+    assert "Task id" in page
+    assert "hunter2" not in page
+    assert "connect" not in visitor.page("/dead-letter?workspace=acme&id=gone")
+
+
+def test_acts_on_all_that_match_have_their_number(queue: FairQueue, visitor: Visitor) -> None:
+    """They stand apart; those that match are found by their error, too."""
+    for reason in ("ValueError: a b", "ValueError: c", "expired"):
+        queue.publish(b"", queue="q", workspace="acme")
+        (lease,) = queue.claim(["q"]).leases
+        queue.reject(lease, reason=reason, details=f"File x\n{reason}!")
+    assert "Replay all 2<" in visitor.page("/dead?error=ValueError")
+    assert "Delete all 1<" in visitor.page("/dead?error=a+b!")
+    assert "All that match" not in visitor.page("/dead")
+    assert "2 jobs deleted" in visitor.act("delete-dead", error="ValueError")
+    assert [letter.reason for letter in queue.dead.list()] == ["expired"]

@@ -259,3 +259,16 @@ def test_finished_steps(shell: Shell, queue: FairQueue) -> None:
     fail()
     assert shell.json("dead", "replay", "j", "--from-start")["replayed"] == 1
     assert queue.store.steps("acme", "j") == {}
+
+
+def test_acts_are_listed(shell: Shell) -> None:
+    """The newest first, with the user, host and process that did them."""
+    shell.run("pause", "--workspace", "acme \x1b")
+    shell.run("limits", "set", "--workspace", "acme", "concurrency=3")
+    newest, paused = shell.json("acts")["acts"]
+    assert (newest["act"], newest["new"]) == ("limits set", "concurrency 3")
+    assert (paused["act"], paused["of"]) == ("pauses pause", r"workspace acme \x1b")
+    assert "@" in newest["by"]
+    text = shell.run("acts", "--limit", "1").stdout
+    assert "limits set" in text
+    assert "pauses" not in text

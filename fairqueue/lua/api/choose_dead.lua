@@ -1,9 +1,9 @@
 -- A page of the dead letters of a workspace that match, oldest first, without their payloads.
--- ARGV now workspace id queue task reason text since until_then skip count
+-- ARGV now workspace id queue task reason text error since until_then skip count
 -- ROUTE workspace MERGE own
 -- RETURNS {looked_at, id, letter, ...}: nothing is left where fewer were looked at than asked for
 -- WRITES nothing
-local _, name, id, queue, task, reason, text, since, until_then, skip, count = unpack(ARGV)
+local _, name, id, queue, task, reason, text, error, since, until_then, skip, count = unpack(ARGV)
 local oldest, keeps = tonumber(since), DeadLetters.retention().seconds
 if keeps then oldest = max(oldest, now - keeps) end
 
@@ -13,6 +13,7 @@ local function matches(letter)
   local _, of = Jobs.identity_of(record)
   return (queue == '' or DeadLetters.queue_of(letter) == queue) and (task == '' or of == task)
     and (reason == '' or why == reason)
+    and (error == '' or find(match(letter, '^%S+ %S+ ([^\n]*)'), error, 1, true))
     and (text == '' or find(record, text, Jobs.payload_start(record), true))
 end
 

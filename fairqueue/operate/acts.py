@@ -1,0 +1,134 @@
+"""The last acts of operators: ``queue.acts``."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, fields, is_dataclass
+from enum import Enum
+from functools import wraps
+from typing import Any, TypeVar
+
+from fairqueue._stores.store import StoreBase
+from fairqueue._types import Scope
+from fairqueue._utils import process_name
+from fairqueue.errors import ConfigurationError, FairQueueError
+from fairqueue.plain import printable
+from fairqueue.rows import Act
+
+log = logging.getLogger("fairqueue.acts")
+Part = TypeVar("Part")
+MOST_TEXT = 300  # characters of what is kept of a name or a value
+HOW = frozenset({"progress", "wait_seconds"})
+VERBS = {
+    "pauses": ("pause", "drain", "resume"),
+    "limits": ("set", "unset", "unset_configured"),
+    "jobs": ("cancel", "cancel_workspace", "purge"),
+    "dead": ("replay", "replay_all", "purge"),
+    "schedules": ("pause", "resume", "trigger", "remove"),
+    "doctor": ("reshard", "rebuild", "drop_set_aside"),
+}
+"""What is noted, by the part of a queue that does it."""
+_by: ContextVar[str] = ContextVar("fairqueue_operator", default="")
+
+
+class Acts:
+    """Notes what operators do by any part of a queue, and lists it.
+
+    The last 1,000 acts are kept in Redis, in at most 256 KiB; each is logged by
+    ``fairqueue.acts`` as well. An act whose note cannot be stored is logged, and done.
+    """
+
+    def __init__(self, connected: Callable[[], StoreBase]) -> None:
+        self._connected = connected
+
+    @contextmanager
+    def by(self, name: str) -> Iterator[None]:
+        """Name the operator of the acts inside; otherwise it is the process and its user."""
+        token = _by.set(name)
+        try:
+            yield
+        finally:
+            _by.reset(token)
+
+    def list(self) -> Sequence[Act]:
+        """Return the acts that are kept, the newest first."""
+        return self._connected().acts()
+
+    def watch(self, part: Part, name: str) -> Part:
+        """Note each act that is done by this part of a queue; return the part."""
+        for verb in VERBS[name]:
+            setattr(part, verb, self._noted(part, f"{name} {verb}", getattr(part, verb)))
+        return part
+
+    def _noted(self, part: Any, act: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(method)
+
+        @wraps(method)
+        def noted(*args: Any, **named: Any) -> Any:
+            try:
+                given = signature.bind(*args, **named).arguments
+            except TypeError:
+                return method(*args, **named)  # which says what is wrong
+            if given.get("dry_run"):
+                return method(*args, **named)
+            new, old = given.pop("limits", None), None
+            if act in {"limits set", "limits unset"}:
+                found = part.get(given["scope"]).items()
+                old = {k: v.value for k, v in found if (k in new if new else v.source == "live")}
+            try:
+                done = method(*args, **named)
+            except ConfigurationError:
+                raise
+            except BaseException as error:
+                self._note(act, given, old, f"ended by {type(error).__name__}")
+                raise
+            of_pause = act.startswith("pauses ")
+            self._note(act, given, done if of_pause else old, new if of_pause or new else done)
+            return done
+
+        return noted
+
+    def _note(self, act: str, given: Mapping[str, Any], old: Any, new: Any) -> None:
+        texts = {"of": _named(given), "old": _text(old), "new": _text(new)}
+        told = {"by": _by.get() or process_name(), "act": act, **texts}
+        told = {name: text[:MOST_TEXT] for name, text in told.items()}
+        log.info(
+            "%s", ", ".join(f"{name} {printable(text)}" for name, text in told.items() if text)
+        )
+        try:
+            self._connected().note_act(json.dumps(told))
+        except FairQueueError as error:
+            log.warning("the act %r was done, and is not noted: %s", act, error)
+
+
+def _named(given: Mapping[str, Any]) -> str:
+    """Say what an act is of: by the names of its arguments, unless it is a scope alone."""
+    rest = {k: v for k, v in given.items() if k not in HOW and v is not None}
+    if set(rest) == {"scope"}:
+        return str(rest["scope"])
+    chosen = rest.pop("chosen", None)
+    rest |= {} if chosen is None else _given_fields(chosen)
+    return ", ".join(f"{name} {_text(value)}" for name, value in rest.items())
+
+
+def _given_fields(chosen: Any) -> dict[str, Any]:
+    found = ((of.name, getattr(chosen, of.name), of.default) for of in fields(chosen))
+    return {name: value for name, value, default in found if value != default}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, (str, Scope)):
+        return str(value)
+    value = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_text(each) or 'none'}" for name, each in value.items())
+    return f"{value:g}" if isinstance(value, float) else repr(value)

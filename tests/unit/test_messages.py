@@ -1,0 +1,93 @@
+"""What an operator sees of a payload: ids and arguments, no secret, and nothing executed."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from fairqueue.messages import Arguments, arguments_of, masked
+
+KWARGS = {"order": 7, "Password": "hunter2", "to": {"api_key": ["hunter2"], "name": "é"}}
+SHOWN = '3, {"auth_token": "[hidden]"}, order=7, Password="[hidden]", '
+SHOWN += 'to={"api_key": "[hidden]", "name": "é"}'
+ARGS: list[Any] = [3, {"auth_token": "hunter2"}]
+
+
+def _celery(body: bytes, *, encoded: bool, kind: str = "application/json", **headers: str) -> bytes:
+    message = {
+        "body": b64encode(body).decode() if encoded else body.decode(),
+        "content-type": kind,
+        "headers": {"id": "t1", "task": "t", **headers},
+        "properties": {"body_encoding": "base64"} if encoded else {},
+    }
+    return json.dumps(message).encode()
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_celery_message_has_its_arguments(encoded: bool) -> None:
+    """Whether or not its body is base64; values behind secret names are hidden, however deep."""
+    body = json.dumps([ARGS, KWARGS, {}]).encode()
+    assert arguments_of(_celery(body, encoded=encoded)) == Arguments("t1", SHOWN)
+
+
+def test_a_dramatiq_message_has_its_arguments() -> None:
+    """And its id."""
+    message = {"message_id": "m1", "actor_name": "a", "args": ARGS, "kwargs": KWARGS}
+    assert arguments_of(json.dumps(message).encode()) == Arguments("m1", SHOWN)
+
+
+class Bomb:
+    """Fails the test when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return pytest.fail, ("unpickled",)
+
+
+def test_a_pickled_body_is_never_decoded() -> None:
+    """Of it only Celery's own text is shown, with the same names hidden."""
+    payload = _celery(
+        pickle.dumps(Bomb()),
+        encoded=True,
+        kind="application/x-python-serialize",
+        argsrepr="(3,)",
+        kwargsrepr="{'password': 'hun\\'ter2', 'order': 7}",
+    )
+    assert arguments_of(payload) == Arguments("t1", "(3,) {'password': [hidden], 'order': 7}")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\xff", b"7", b"[]", b"{}", b'{"headers": 1, "body": 2}', b"[" * 100_000, b'"headers"'],
+)
+def test_another_payload_has_no_arguments(payload: bytes) -> None:
+    """Nor a damaged one."""
+    assert arguments_of(payload) == Arguments()
+
+
+def test_long_arguments_are_cut() -> None:
+    """A page shows 4,000 characters; a very long message is not decoded."""
+    message = {"message_id": "m", "args": ["x" * 9000], "kwargs": {}}
+    assert len(arguments_of(json.dumps(message).encode()).text) == 4001
+    message["args"] = ["x" * 2_000_000]
+    assert arguments_of(json.dumps(message).encode()) == Arguments()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connect(password='hunter2')",
+        '{"client_secret": "a\\"hunter2"}',
+        "DB_PASSWORD=hunter2 failed",
+        "{'tokens': ['a', 'hunter2']}",
+        "Authorization: hunter2",
+        "api-key=hunter2, apikey: 'hunter2",
+    ],
+)
+def test_secrets_in_a_text_are_hidden(text: str) -> None:
+    """Such as a traceback; the names stay."""
+    assert "hunter2" not in masked(text.replace("api-key", "api_key"))
+    assert "[hidden]" in masked(text)
