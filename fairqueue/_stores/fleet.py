@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from fairqueue._keys import decode
+from fairqueue._records import dataclass
 from fairqueue.explained import QueueWorkers
 from fairqueue.rows import WorkerRow
 

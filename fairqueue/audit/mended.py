@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from fairqueue._records import dataclass
 from fairqueue.audit.checks import Finding
 
 

@@ -7,12 +7,13 @@ import hmac
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from ipaddress import ip_address
 
 from starlette.requests import Request
 
+from fairqueue._records import dataclass
 from fairqueue.errors import ConfigurationError
 
 SESSION = "fairqueue_session"
