@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from fairqueue._settings import Settings
 from fairqueue._stores.sharded.limits import refuse_small_parts
-from fairqueue._stores.sharded.mover import Moved, Mover
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue.audit import Audit, Checkup, Finding, Mended, certain_findings, checkup, rebuild
-from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.operate.views import Views
+
+if TYPE_CHECKING:  # a worker imports no auditor: the methods below do
+    from fairqueue._stores.sharded.mover import Moved
+    from fairqueue.audit import Audit, Checkup, Finding, Mended
 
 
 class Doctor:
@@ -29,6 +31,8 @@ class Doctor:
         only if further looks find it again. On a large namespace it takes memory and time. With
         several shards, each text names the shard.
         """
+        from fairqueue.audit.shards import named  # noqa: PLC0415
+
         return list(named([found for _, found in _looks(self._connected().shards)]))
 
     def rebuild(self) -> Mended:
@@ -38,6 +42,8 @@ class Doctor:
         nothing that is sound. No job whose record can be read is lost. Foreign keys, set-aside
         texts, and a limit that is exceeded until it has drained are only named.
         """
+        from fairqueue.audit import rebuild  # noqa: PLC0415
+
         return rebuild(self._connected())
 
     def checkup(self, *, repair: bool = False) -> Checkup:
@@ -46,25 +52,29 @@ class Doctor:
         Of several servers those that do not answer are named, and only the others are checked.
         Raises StoreUnavailable if none answers, or with ``repair`` if one does not.
         """
+        from fairqueue.audit import Checkup, Mended, checkup, rebuild, shards  # noqa: PLC0415
+
         store = self._connected()
         store.look()
         mended = rebuild(store) if repair else Mended()
-        away = servers_away(store)
+        away = shards.servers_away(store)
         there = [shard for shard in store.shards if shard.engine.server not in away]
         seen = _looks(there)
         here = store.of_these(there) if away else store
         views = Views(lambda: here, self._settings)
         workers = views.workers()
         told = chain(
-            of_away(store, away),
-            of_servers(there),
-            of_layout(there),
+            shards.of_away(store, away),
+            shards.of_servers(there),
+            shards.of_layout(there),
             checkup.remarks([look for look, _ in seen], workers),
             checkup.unknown_tasks(views.unknown_tasks()),
             checkup.waits(views.blocked_waits()),
             checkup.limits_remark(LiveLimits(lambda: here).list()),
         )
-        found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])
+        found = shards.named(
+            [of_shard for _, of_shard in seen], [one.engine.shard for one in there]
+        )
         return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
 
     def drop_set_aside(self) -> int:
@@ -93,10 +103,14 @@ class Doctor:
         below it, or another one than a change that has not ended; FairQueueError while another
         process does this.
         """
+        from fairqueue._stores.sharded.mover import Mover  # noqa: PLC0415
+
         mover = Mover(self._connected(), to, wait_seconds=wait_seconds, progress=progress)
         refuse_small_parts(self._connected().shards[0], to)
         return mover.survey() if dry_run else mover.run()
 
 
 def _looks(shards: Sequence[Store]) -> list[tuple[Audit, list[Finding]]]:
+    from fairqueue.audit import certain_findings  # noqa: PLC0415
+
     return [certain_findings(shard.engine) for shard in shards]
