@@ -31,7 +31,7 @@ OF_OTHERS = (
 
 @pytest.mark.parametrize(
     ("statement", "most"),
-    [("import fairqueue", 100), ("import fairqueue_celery.transport", 165)],
+    [("import fairqueue", 105), ("import fairqueue_celery.transport", 170)],
 )
 def test_workers_and_publishers_import_nothing_of_operators(statement: str, most: int) -> None:
     """The auditor, the mover of workspaces, dashboards and metrics are imported at their use."""
