@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, cast
 from uuid import UUID
 
-from fairqueue._records import dataclass
 from fairqueue.plain import duration, printable
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 
-from fairqueue._records import dataclass
 from fairqueue._types import FinishedStep, JobProgress, WithoutWorkspace
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
 

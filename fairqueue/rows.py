@@ -6,10 +6,9 @@ Times are by the store's clock, in seconds since 1970; ages and what is left are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from fairqueue._records import dataclass
 from fairqueue._types import JobProgress, Pause, WithoutWorkspace, WorkspaceStats
 
 INTRODUCED_EVERY_SECONDS = 30.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from fairqueue._records import dataclass
 from fairqueue._types import WorkspaceStats
 
 ALMOST = 1e-9

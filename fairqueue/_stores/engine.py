@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
 from fairqueue._keys import Keys, decode
-from fairqueue._records import dataclass
 from fairqueue._stores.breaker import CircuitBreaker, breaker_at
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.library import Read, load, read_source

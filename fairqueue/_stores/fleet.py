@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from fairqueue._keys import decode
-from fairqueue._records import dataclass
 from fairqueue.explained import QueueWorkers
 from fairqueue.rows import WorkerRow
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from fairqueue._keys import KINDS, decode
-from fairqueue._records import dataclass
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import read_mark
 from fairqueue.audit.job_checks import JOB_CHECKS

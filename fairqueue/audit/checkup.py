@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 
 from fairqueue._keys import decode
-from fairqueue._records import dataclass
 from fairqueue._stores.engine import Level, Remark
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.mended import Repair

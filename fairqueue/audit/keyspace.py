@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fairqueue._keys import LAYOUT, TYPES, decode
-from fairqueue._records import dataclass
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.schedules import StoredSchedule
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from fairqueue._records import dataclass
 from fairqueue.audit.checks import Finding
 
 

@@ -14,11 +14,11 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fairqueue._publish.capacity_wait import waited
-from fairqueue._records import dataclass
 from fairqueue._stores.publishes import BYTES_AT_ONCE, PUBLISHED_AT_ONCE
 from fairqueue._types import Admission, Job
 from fairqueue.errors import ConfigurationError

@@ -7,13 +7,12 @@ import hmac
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import ip_address
 
 from starlette.requests import Request
 
-from fairqueue._records import dataclass
 from fairqueue.errors import ConfigurationError
 
 SESSION = "fairqueue_session"

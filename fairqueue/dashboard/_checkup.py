@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from fairqueue._queue import FairQueue
-from fairqueue._records import dataclass
 from fairqueue._stores.engine import Remark
 from fairqueue.audit import Finding, Repair
 from fairqueue.errors import FairQueueError

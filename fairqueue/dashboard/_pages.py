@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from fairqueue._queue import FairQueue
-from fairqueue._records import dataclass
 from fairqueue._settings import LIMITS
 from fairqueue._types import DeadLetter, Scope
 from fairqueue._validation import checked_scope

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from math import ceil, log10
 
 from markupsafe import Markup
 
-from fairqueue._records import dataclass
 from fairqueue.rows import Sample, WorkspaceSample
 
 SPAN_SECONDS = 3600.0

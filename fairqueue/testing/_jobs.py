@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fairqueue import FairQueue, Lease
 from fairqueue._keys import encode_job
-from fairqueue._records import dataclass
 from fairqueue.rows import WaitingJob
 from fairqueue.testing._clock import ManualClock
 
