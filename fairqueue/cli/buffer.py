@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fairqueue import FairQueue, Settings
+from fairqueue import FairQueue
 from fairqueue.buffer import DELETE, RETRY, Outages, change, check_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
@@ -56,7 +56,7 @@ def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
     for spool in spools_in(path):
         change(spool, RETRY)
-    settings = Settings.load({**core.settings.given, "buffer_path": path})
+    settings = core.settings.model_copy(update={"buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()
     taken, _, _ = outages.counts()

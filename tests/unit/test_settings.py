@@ -67,7 +67,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     """Names and defaults are as documented."""
     settings = Settings.load({})
     assert {name: getattr(settings, name) for name in DEFAULTS} == DEFAULTS
-    assert set(type(settings).fields) == set(DEFAULTS)
+    assert set(type(settings).model_fields) == set(DEFAULTS)
 
 
 def test_a_default_rate_is_stored_with_its_burst() -> None:
