@@ -23,9 +23,7 @@ OF_OTHERS = (
     "lupa",
     "opentelemetry.sdk",
     "prometheus_client",
-    "pydantic",
     "starlette",
-    "typing_extensions",
 )
 
 
