@@ -24,6 +24,8 @@ from fairqueue.errors import StoreUnavailable
 log = logging.getLogger("fairqueue.failures")
 
 LOOK_EVERY_SECONDS = (1.0, 2.0)
+LONGEST_REST = 3.0
+"""Times as long are the pauses of a worker that has found no failure for some looks."""
 NOTICES_AT_ONCE = 16
 MOST_ATTEMPTS = 3
 """How often a failure handler may raise for one job before it is not called again."""
@@ -47,6 +49,7 @@ class FailureReporter:
     ) -> None:
         self._queue, self._queues, self._report = queue.clone(), queues, report
         self._attempts: Counter[str] = Counter()
+        self._rest = 1.0
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._stopped = threading.Event()
 
@@ -61,8 +64,10 @@ class FailureReporter:
     def _run(self) -> None:
         while not self._stopped.wait(self._pause_seconds()):
             try:
-                while self._report_some() == NOTICES_AT_ONCE and not self._stopped.is_set():
-                    pass  # there may be more
+                found = self._report_some()
+                self._rest = 1.0 if found else min(LONGEST_REST, self._rest * 1.5)
+                while found == NOTICES_AT_ONCE and not self._stopped.is_set():
+                    found = self._report_some()  # there may be more
             except StoreUnavailable as error:
                 log.debug("failed jobs will be reported later: %s", error)  # the worker logs it
             except Exception as error:  # noqa: BLE001 - it is logged, and the loop goes on
@@ -72,7 +77,7 @@ class FailureReporter:
     def _pause_seconds(self) -> float:
         """Return the pause between looks, longer with several shards on one server."""
         shards = max(shard.engine.shards_on_server for shard in self._queue.store.shards)
-        return uniform(*LOOK_EVERY_SECONDS) * shards  # noqa: S311 - no secret
+        return uniform(*LOOK_EVERY_SECONDS) * self._rest * shards  # noqa: S311 - no secret
 
     def _log(self, error: Exception) -> None:
         if self._log_throttle.passes():

@@ -82,7 +82,10 @@ class Adoption:
         Raises FairQueueError while jobs are exported back to that broker.
         """
         done = 0
-        for _, key in self._lists.layout.lists(queue):
+        keys = [key for _, key in self._lists.layout.lists(queue)]
+        if not self._lists.client.exists(*keys):  # as a rule: one call for all priorities
+            return done
+        for key in keys:
             while done < most:
                 messages = self._lists.client.lrange(key, -READ_AT_ONCE, -1)
                 if not messages:

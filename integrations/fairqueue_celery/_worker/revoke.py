@@ -69,22 +69,28 @@ class Revocations:
         in_memory = broker.url.startswith("memory://")  # then this is the only process
         self._client = None if in_memory else following_client(broker.url, namespace)
         self._pending: Queue[str | None] = Queue(MOST_PENDING)
+        self._thread: threading.Thread | None = None
         self._stopped = False
 
     def start(self) -> None:
-        """Search from now on."""
+        """Search from now on; the first revoked id starts the thread."""
         _followers.append(self)
-        threading.Thread(target=self._run, name="fairqueue-revoke", daemon=True).start()
 
     def stop(self) -> None:
         """Search no more."""
         if self in _followers:
             _followers.remove(self)
             self._stopped = True
-            self.revoke(None)
+            if self._thread is None:
+                self._close()
+            else:
+                self.revoke(None)
 
     def revoke(self, task_id: str | None) -> None:
         """Search for this id soon."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="fairqueue-revoke", daemon=True)
+            self._thread.start()
         try:
             self._pending.put_nowait(task_id)
         except Full:
@@ -99,6 +105,9 @@ class Revocations:
             except (FairQueueError, redis.RedisError) as error:
                 logger.info("tasks that are revoked when their turn comes: %d; %s", len(ids), error)
             time.sleep(REST_FACTOR * (time.monotonic() - begun))
+        self._close()
+
+    def _close(self) -> None:
         self._core.close()
         if self._client is not None:
             self._client.close()
