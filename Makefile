@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -59,6 +59,9 @@ fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved 
 
 model: $(VENV)/.dev-ready  ## Every course of the lease protocol's model, by spin
 	@$(BIN)/python -m pytest tests/formal $(PYTEST_ARGS)
+
+simulate: $(VENV)/.dev-ready  ## Seeds of a fleet in one process, with faults between any two steps, for SECONDS (600)
+	@$(BIN)/python -m tests.simulation $(or $(SECONDS),600) $(SIMULATE_ARGS)
 
 mutations: $(VENV)/.dev-ready  ## Break each rule of the scheduler in a copy: a fast test must fail; MUTATION_ARGS="--only settle"
 	@$(BIN)/python -m tests.mutation $(MUTATION_ARGS)
