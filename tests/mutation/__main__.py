@@ -47,26 +47,26 @@ PUBLISH = (
     *("tests/contract/test_unique.py", "tests/contract/test_publish_many.py"),
 )
 NEAREST: dict[str, Sequence[str]] = {
-    "modules/fairness": ORDER,
-    "modules/order": ORDER,
-    "modules/select": (*LIMITS, "tests/contract/test_expiry.py", *ORDER),
-    "modules/settle": (*LIMITS, *ORDER),
-    "modules/leases": LEASES,
-    "modules/limits": (*LIMITS, *PUBLISH),
-    "modules/shared_limits": LIMITS,
-    "modules/task_rates": ("tests/contract/test_task_rates.py",),
-    "modules/lanes": ("tests/contract/test_holes.py", *LEASES),
-    "modules/enqueue": PUBLISH,
-    "modules/kept_places": ("tests/contract/test_kept_places.py",),
-    "modules/timers": ("tests/contract/test_timers.py", *LIMITS),
-    "modules/tick": ("tests/contract/test_redelivery.py", "tests/contract/test_timers.py"),
-    "modules/wakeups": ("tests/contract/test_wakeups.py", "tests/contract/test_waits.py"),
-    "modules/idempotency": ("tests/contract/test_repeated_calls.py",),
-    "modules/removal": ("tests/contract/test_cancel.py", "tests/contract/test_expiry.py"),
-    "modules/schedules": ("tests/contract/test_schedules.py",),
-    "modules/requests": ("tests/contract/test_requests.py",),
-    "modules/permits": ("tests/contract/test_other_shards.py", "tests/shards"),
-    "modules/shard": ("tests/contract/test_fences.py", "tests/contract/test_publish.py"),
+    "scheduler/fairness": ORDER,
+    "scheduler/order": ORDER,
+    "scheduler/select": (*LIMITS, "tests/contract/test_expiry.py", *ORDER),
+    "scheduler/settle": (*LIMITS, *ORDER),
+    "state/leases": LEASES,
+    "scheduler/limits": (*LIMITS, *PUBLISH),
+    "scheduler/shared_limits": LIMITS,
+    "scheduler/task_rates": ("tests/contract/test_task_rates.py",),
+    "state/lanes": ("tests/contract/test_holes.py", *LEASES),
+    "state/enqueue": PUBLISH,
+    "state/kept_places": ("tests/contract/test_kept_places.py",),
+    "state/timers": ("tests/contract/test_timers.py", *LIMITS),
+    "upkeep/tick": ("tests/contract/test_redelivery.py", "tests/contract/test_timers.py"),
+    "state/wakeups": ("tests/contract/test_wakeups.py", "tests/contract/test_waits.py"),
+    "calls/idempotency": ("tests/contract/test_repeated_calls.py",),
+    "state/removal": ("tests/contract/test_cancel.py", "tests/contract/test_expiry.py"),
+    "state/schedules": ("tests/contract/test_schedules.py",),
+    "state/requests": ("tests/contract/test_requests.py",),
+    "shards/permits": ("tests/contract/test_other_shards.py", "tests/shards"),
+    "state/shard": ("tests/contract/test_fences.py", "tests/contract/test_publish.py"),
     "renew": ("tests/contract/test_fences.py", "tests/contract/test_claim.py"),
     "claim": ("tests/contract/test_queue_turns.py", "tests/contract/test_claim.py"),
     "publish": PUBLISH,
@@ -98,7 +98,8 @@ def _failing(tree: Path, tests: Sequence[str]) -> str:
 
 def _play(mutation: Mutation, tree: Path, tests: Sequence[str]) -> str:
     """Break one rule in a tree, and mend it; name the test that found it."""
-    path = tree / "fairqueue" / "lua" / f"{mutation.file}.lua"
+    file = mutation.file if "/" in mutation.file else f"api/{mutation.file}"
+    path = tree / "fairqueue" / "lua" / f"{file}.lua"
     text = path.read_text(encoding="utf-8")
     path.write_text(mutation.applied(text), encoding="utf-8")
     try:
