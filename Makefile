@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -56,6 +56,15 @@ soak: $(VENV)/.dev-ready  ## SOAK_STEPS random moves (200,000) while commands fa
 
 fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved time: the table and its picture in docs/
 	@$(BIN)/python -m tests.fairness.report $(FAIRNESS_SECONDS)
+
+model: $(VENV)/.dev-ready  ## Every course of the lease protocol's model, by spin
+	@$(BIN)/python -m pytest tests/formal $(PYTEST_ARGS)
+
+simulate: $(VENV)/.dev-ready  ## Seeds of a fleet in one process, with faults between any two steps, for SECONDS (600)
+	@$(BIN)/python -m tests.simulation $(or $(SECONDS),600) $(SIMULATE_ARGS)
+
+mutations: $(VENV)/.dev-ready  ## Break each rule of the scheduler in a copy: a fast test must fail; MUTATION_ARGS="--only settle"
+	@$(BIN)/python -m tests.mutation $(MUTATION_ARGS)
 
 endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real workers: the table, and its page in docs/
 	@rm -f .endings.jsonl

@@ -1,0 +1,47 @@
+"""A simulated fleet keeps every promise, whatever fails between any two of its steps."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue._stores.library import read_source
+from tests.mutation.rules import mutations
+from tests.simulation.__main__ import broken
+from tests.simulation.world import World
+
+STEPS = 1000
+BROKEN = {
+    "a workspace's concurrency is one too large": "may run",
+    "an early-acked job runs again": "although it is done",
+}
+"""Some rules of ``tests/mutation/rules.txt``, and what breaks without each."""
+
+
+def test_a_seed_is_one_course() -> None:
+    """Whatever is drawn comes from the seed."""
+    one, other = World(7), World(7)
+    for world in (one, other):
+        for _ in range(300):
+            world.step()
+    assert one.trace == other.trace
+    assert one.fences == other.fences != set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_no_promise_is_broken(seed: int) -> None:
+    """No job is lost or done twice, no limit is exceeded, no tick is lost, no fence comes twice."""
+    assert broken(World(seed), STEPS) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rule", "said"), BROKEN.items(), ids=BROKEN)
+def test_a_broken_rule_is_found(rule: str, said: str) -> None:
+    """The oracle is not blind."""
+    (mutation,) = (one for one in mutations() if one.broken == rule)
+
+    def read(name: str) -> str:
+        text = read_source(name)
+        return mutation.applied(text) if name == mutation.file else text
+
+    assert said in broken(World(1, read=read), STEPS)

@@ -1,0 +1,562 @@
+"""A fleet in one process on the real scripts: seeded steps, faults between any two of them.
+
+Processes, producers and tickers are generators; each ``yield`` is a point where anything may come
+between. One seed is one course. The oracle knows promises and no code: what workers were told.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from random import Random
+from typing import Any, TypeVar
+
+from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
+from fairqueue._keys import decode_job
+from fairqueue._stores.engine import Entry
+from fairqueue._stores.library import Read, read_source
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.values import CommandError
+from fairqueue._stores.store import Store
+from fairqueue._types import StoredLimits
+from fairqueue.adapters import Admission, Claimed, Ending, Finish, Placed
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.errors import FairQueueError
+from fairqueue.schedules._definition import PUT_BY_CALL
+from fairqueue.schedules._ticker import _due
+from fairqueue.schedules._timing import Schedule
+from fairqueue.testing import ManualClock
+from tests.failing_commands import FailingDatabase
+from tests.lost_writes import restore
+
+T = TypeVar("T")
+Actor = Generator[None, None, None]
+
+LEASE_SECONDS, BEAT_SECONDS, MARGIN_SECONDS = 30.0, 8.0, 2.0
+EVERY_SECONDS = 60.0
+PROCESSES, PRODUCERS, TICKERS = 12, 4, 2
+WORKSPACES, QUEUES, TASKS = ("a", "b", "c", "d", "e"), ("q1", "q2", "q3"), ("t1", "t2", "t3")
+GROUP = "org"
+FAULTS = {
+    "lost call": 0.02,
+    "lost reply": 0.03,
+    "late copy": 0.03,
+    "failed command": 0.01,
+    "kill": 0.002,
+    "stop": 0.002,
+    "away": 0.0005,
+    "clock": 0.0003,
+    "replicate": 0.001,
+    "lost writes": 0.0005,
+}
+"""How often each comes: the first four with a call, the others with a step."""
+DRAIN_SECONDS = 1500.0
+
+
+class LostCallError(Exception):
+    """There is no answer to a call, which may have been carried out."""
+
+
+class BrokenError(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass(eq=False)
+class Run:
+    """A job that a worker runs."""
+
+    lease: Lease
+    deadline: float
+    ends_at: float
+    is_over: bool = False
+    """Its worker has done its work; whether its end counts is not known yet."""
+    old: bool = False
+    """Writes have been lost since it began: another may run beside it."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """All that may limit it."""
+        job = self.lease.job
+        inner = (f"{job.workspace}/{job.task}",)
+        group = (GROUP,) if job.workspace in WORKSPACES[:2] else ()
+        return (job.workspace, job.queue, job.task, "total", *inner, *group)
+
+
+@dataclass(eq=False)
+class Process:
+    """A worker process: an owner of leases, its calls, and its keeper."""
+
+    owner: str
+    queues: tuple[str, ...]
+    number: int = 0
+    runs: dict[int, Run] = field(default_factory=dict)
+    actors: list[Actor] = field(default_factory=list)
+    asleep_until: float = 0.0
+
+
+class World:
+    """One store, its users, its faults, and the oracle."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        without: frozenset[str] = frozenset(),
+        processes: int = PROCESSES,
+        read: Read = read_source,
+    ) -> None:
+        self.seed, self.without = seed, without
+        self.chances = {name: Random(f"{seed} {name}") for name in FAULTS}
+        self.random, self.clock = Random(seed), ManualClock()
+        self.database = FailingDatabase(self.clock, random=Random(seed))
+        self.engine = MemoryEngine(self.database, namespace="sim", read=read)
+        self.store = Store(self.engine, clock=self.clock)
+        self.now = 0.0
+        """By the clock of all workers, which never jumps."""
+        self.away_until, self.is_calm = 0.0, False
+        self.serial = self.steps = 0
+        self.late: list[Callable[[], object]] = []
+        self.replica: list[Entry] = []
+        self.trace: deque[str] = deque(maxlen=20_000)
+        self.fences: set[int] = set()
+        self.must: set[str] = set()
+        """Jobs whose publish was answered."""
+        self.done: set[str] = set()
+        """Jobs of which one end was told to count."""
+        self.over: set[str] = set()
+        """Jobs that somebody has tried to end: they may be over."""
+        self.loose: set[str] = set()
+        """Jobs that may run twice: writes were lost, or the clock has jumped over a repetition."""
+        self.pending: set[str] = set()
+        self.ticks: defaultdict[tuple[str, float], set[str]] = defaultdict(set)
+        self.ticks_are_certain = True
+        self.limits = self._configure()
+        self.processes = [self._process() for _ in range(processes)]
+        self.others = [self._produce() for _ in range(PRODUCERS)]
+        self.others += [self._tick() for _ in range(TICKERS)]
+
+    def _configure(self) -> dict[str, int]:
+        """Store limits that this seed chooses; return how many may run in each scope."""
+        choose = self.random.choice
+        limits = {name: choose((1, 2, 4)) for name in WORKSPACES if self.random.random() < 0.5}
+        limits |= {GROUP: choose((2, 3)), choose(QUEUES): choose((2, 6)), "total": choose((8, 16))}
+        shared, inner = choose(TASKS), choose(TASKS)
+        each = choose((1, 2))
+        limits[shared] = choose((2, 4))
+        limits |= {f"{name}/{inner}": each for name in WORKSPACES}
+        tasks = {shared: Limits(concurrency=limits[shared])}
+        tasks[inner] = Limits(concurrency=limits.get(inner), workspace_concurrency=each)
+        workspaces = {
+            name: Limits(
+                concurrency=limits.get(name),
+                weight=choose((1.0, 1.0, 3.0)),
+                parent=GROUP if name in WORKSPACES[:2] else None,
+            )
+            for name in WORKSPACES
+        }
+        workspaces[GROUP] = Limits(concurrency=limits[GROUP])
+        queues = {name: Limits(concurrency=limits[name]) for name in QUEUES if name in limits}
+        total = Limits(concurrency=limits["total"], capacity=200)
+        stored = StoredLimits(total=total, workspaces=workspaces, queues=queues, tasks=tasks)
+        self.store.configure(stored, authoritative=True)
+        for name in WORKSPACES[:2]:
+            placed = Placed("core", name, "s", "t1", {})
+            placed.put(self.store, Schedule(every=EVERY_SECONDS, catch_up="all"), PUT_BY_CALL)
+        return limits
+
+    # The network
+
+    def chance(self, fault: str) -> bool:
+        """Whether this fault comes now; each kind has chances of its own."""
+        comes = self.chances[fault].random() < FAULTS[fault]
+        return comes and not self.is_calm and fault not in self.without
+
+    def call(self, make: Callable[[], T]) -> T:
+        """Call the store, unless that or its answer is lost."""
+        if self.now < self.away_until or self.chance("lost call"):
+            raise LostCallError
+        if self.chance("failed command"):
+            at = self.chances["failed command"].randint(1, 80)
+            self.database.deny(lambda number, _: number == at)
+        try:
+            made = make()
+        except CommandError as error:
+            raise LostCallError from error
+        finally:
+            self.database.deny(None)
+        if self.chance("late copy"):
+            self.late.append(make)
+        if self.chance("lost reply"):
+            raise LostCallError
+        return made
+
+    def answered(
+        self, make: Callable[[], T], job_id: str = ""
+    ) -> Generator[None, None, tuple[T, int]]:
+        """Repeat a call until it is answered; return the answer, and how often it was made."""
+        self.pending.add(job_id)
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                made = self.call(make)
+            except LostCallError:
+                yield
+                continue
+            finally:
+                self.note(f"{'' if tries == 1 else f'try {tries} of '}a call about {job_id or '-'}")
+            self.pending.discard(job_id)
+            return made, tries
+
+    # Users
+
+    def _produce(self) -> Actor:
+        """Publish jobs of all kinds, each until an answer comes."""
+        choose = self.random.choice
+        while True:
+            for _ in range(self.random.randint(0, 3)):
+                yield
+            self.serial += 1
+            workspace = choose((*WORKSPACES, "a", "a", "a"))
+            delay = choose((0.0, 0.0, 0.0, 5.0, 60.0))
+            name = f"j{self.serial}"
+            job = Job(
+                name, workspace, choose(QUEUES), choose(TASKS), b"x", choose((0, 0, 5)), delay
+            )
+            yield from self._publish(job, Admission())
+
+    def _publish(self, job: Job, admission: Admission) -> Actor:
+        try:
+            yield from self.answered(lambda: self.store.publish(job, admission), job.id)
+        except CapacityExceeded:
+            self.pending.discard(job.id)
+            return
+        if admission.tick is None:
+            self.must.add(job.id)
+
+    def _tick(self) -> Actor:
+        """Publish what is due of the schedules, beside other tickers."""
+        while True:
+            for _ in range(self.random.randint(5, 20)):
+                yield
+            (now, _, rows), _ = yield from self.answered(
+                lambda: self.store.due_schedules(("core",), n=4)
+            )
+            for row in rows:
+                yield
+                tick = _due(row, now).tick
+                self.serial += 1
+                at = f"tick {row.workspace} {tick.at or 0:.0f} {self.serial}"
+                job = Job(at, row.workspace, "q1", "t1", b"x")
+                if tick.at is not None:
+                    yield from self._publish(job, Admission(tick=tick))
+                    continue
+                yield from self.answered(
+                    lambda row=row, tick=tick: self.store.change_schedule(  # type: ignore[misc]
+                        row.workspace, row.name, "advance", tick
+                    )
+                )
+
+    def _process(self) -> Process:
+        self.serial += 1
+        queues = tuple(self.random.sample(QUEUES, self.random.randint(1, len(QUEUES))))
+        process = Process(f"w{self.serial}", queues)
+        process.actors = [self._work(process), self._keep(process)]
+        return process
+
+    def _work(self, process: Process) -> Actor:
+        """Claim, run, and end what is over, mostly with the next claim."""
+        while True:
+            yield
+            over = [run for run in process.runs.values() if run.ends_at <= self.now]
+            if over and self.random.random() < 0.2:
+                yield from self._give_back(process, over.pop())
+            free = self.random.randint(0, 3) if len(process.runs) < 6 else 0
+            if not free and not over:
+                continue
+            early = [run for run in over if self.random.random() < 0.1]
+            finishes = [
+                Finish(run.lease.fence, Ending.ACK_EARLY if run in early else Ending.ACK, 0.5)
+                for run in over
+            ]
+            for run in over:
+                run.is_over = True
+                self.over.add(run.lease.job.id)
+            sent, claimed, tries = yield from self._claim(process, free, finishes)
+            for run in over:
+                is_counted = run.lease.fence not in claimed.lost
+                self._end(process, run, "done" if is_counted else "lost", tries)
+            yield from self._begin_all(process, claimed, sent, tries)
+
+    def _claim(
+        self, process: Process, n: int, finishes: list[Finish]
+    ) -> Generator[None, None, tuple[float, Claimed, int]]:
+        process.number += 1
+        number, sent = process.number, self.now
+        claimed, tries = yield from self.answered(
+            lambda: self.store.claim(
+                owner=process.owner,
+                number=number,
+                queues=process.queues,
+                n=n,
+                lease_seconds=LEASE_SECONDS,
+                max_deliveries=None,
+                finishes=finishes,
+            ),
+            process.owner,
+        )
+        return sent, claimed, tries
+
+    def _begin_all(self, process: Process, claimed: Claimed, sent: float, tries: int) -> Actor:
+        """Begin what was claimed; what a repeated call brought is renewed before."""
+        leases = list(claimed.leases)
+        if leases and tries > 1:
+            sent, lost = yield from self._renewed(process, [lease.fence for lease in leases])
+            leases = [lease for lease in leases if lease.fence not in lost]
+        for lease in leases:
+            self._begin(process, Run(lease, sent + LEASE_SECONDS, self.now + self._length()))
+
+    def _length(self) -> float:
+        return self.random.choice((0.5, 2.0, 10.0, 60.0)) * self.random.random()
+
+    def _renewed(
+        self, process: Process, fences: list[int]
+    ) -> Generator[None, None, tuple[float, frozenset[int]]]:
+        """Renew until an answer comes; return when that call was sent, and what is lost."""
+        while True:
+            sent = self.now
+            try:
+                found = self.call(
+                    lambda: self.store.renew(
+                        [(fence, 0.1) for fence in fences],
+                        owner=process.owner,
+                        lease_seconds=LEASE_SECONDS,
+                    )
+                )
+            except LostCallError:
+                yield
+                continue
+            return sent, found.lost | found.failed
+
+    def _keep(self, process: Process) -> Actor:
+        """Renew what runs, and stop what could not be renewed."""
+        renewed_at = 0.0
+        while True:
+            yield
+            for run in [*process.runs.values()]:
+                if self.now >= run.deadline - MARGIN_SECONDS and not run.is_over:
+                    self._end(process, run, "stopped")
+            if not process.runs or self.now < renewed_at + BEAT_SECONDS:
+                continue
+            runs = [*process.runs.values()]
+            sent, lost = yield from self._renewed(process, [run.lease.fence for run in runs])
+            renewed_at = self.now
+            for run in runs:
+                if run.lease.fence not in lost:
+                    run.deadline = sent + LEASE_SECONDS
+                elif run.lease.fence in process.runs and not run.is_over:
+                    self._end(process, run, "lost")
+
+    def _give_back(self, process: Process, run: Run) -> Actor:
+        """Release or reject one job."""
+        process.number += 1
+        call: dict[str, Any] = {
+            "owner": process.owner,
+            "number": process.number,
+            "lease_seconds": LEASE_SECONDS,
+        }
+        fence, job_id = run.lease.fence, run.lease.job.id
+        run.is_over = True
+        if self.random.random() < 0.2:
+            self.over.add(job_id)
+            held, tries = yield from self.answered(
+                lambda: self.store.reject(fence, reason="bad", seconds=0.5, **call), job_id
+            )
+            self._end(process, run, "done" if held else "lost", tries)
+            return
+        delay, counted = self.random.choice((0.0, 5.0)), self.random.random() < 0.5
+        held, tries = yield from self.answered(
+            lambda: self.store.release(
+                fence,
+                delay_seconds=delay,
+                counted=counted,
+                seconds=0.5,
+                max_deliveries=None,
+                declined=False,
+                **call,
+            ),
+            job_id,
+        )
+        self._end(process, run, "released" if held else "lost", tries)
+
+    # What must hold
+
+    def note(self, text: str) -> None:
+        """Remember what happens."""
+        self.trace.append(f"{self.now:9.2f}  {text}")
+
+    def require(self, holds: object, said: str) -> None:
+        """Raise an error unless a promise holds."""
+        if not holds:
+            raise BrokenError(said)
+
+    def _live(self) -> Iterator[Run]:
+        """Runs whose workers have every right to go on."""
+        for process in self.processes:
+            for run in process.runs.values():
+                if self.now < run.deadline and not (run.old or run.is_over):
+                    yield run
+
+    def _begin(self, process: Process, run: Run) -> None:
+        job, fence = run.lease.job, run.lease.fence
+        self.note(
+            f"{process.owner} begins {job.id} of {job.workspace} {job.queue} {job.task} {fence}"
+        )
+        self.require(fence not in self.fences, f"fence {fence} was given twice")
+        self.fences.add(fence)
+        if self.now >= run.deadline - MARGIN_SECONDS:
+            return  # as `may_begin`: the lease ends by itself
+        live = [*self._live()]
+        if job.id not in self.loose:
+            self.require(job.id not in self.done, f"{job.id} runs although it is done")
+            beside = [one for one in live if one.lease.job.id == job.id]
+            self.require(not beside, f"{job.id} runs beside itself")
+        process.runs[fence] = run
+        for scope in run.scopes:
+            n = 1 + sum(scope in one.scopes for one in live)
+            most = self.limits.get(scope, n)
+            self.require(n <= most, f"{job.id} is one of {n} in {scope}, where {most} may run")
+        if job.id.startswith("tick"):
+            _, workspace, at, _ = job.id.split()
+            ids = self.ticks[workspace, float(at)]
+            ids.add(job.id)
+            self.require(len(ids) == 1 or not self.ticks_are_certain, f"one tick is {sorted(ids)}")
+
+    def _end(self, process: Process, run: Run, how: str, tries: int = 1) -> None:
+        job_id, fence = run.lease.job.id, run.lease.fence
+        self.note(f"{process.owner} ends {job_id} {fence}: {how}")
+        is_right = self.now < run.deadline and not run.old and job_id not in self.loose
+        self.require(
+            how != "lost" or not is_right or tries > 1, f"{job_id} lost a lease that was renewed"
+        )
+        process.runs.pop(fence, None)
+        if how == "done":
+            is_twice = job_id in self.done and job_id not in self.loose
+            self.require(not is_twice, f"two ends of {job_id} count")
+            self.done.add(job_id)
+
+    # Faults
+
+    def _disturb(self) -> None:
+        """Whatever may come between two steps."""
+        process = self.random.choice(self.processes)
+        if self.late and self.random.random() < 0.05:
+            self._deliver(self.late.pop(self.random.randrange(len(self.late))))
+        if self.chance("kill"):
+            self.note(f"{process.owner} is killed, with {len(process.runs)} runs")
+            self.processes.remove(process)
+            self.processes.append(self._process())
+        if self.chance("stop"):
+            process.asleep_until = self.now + self.random.choice((5.0, 40.0, 100.0))
+            self.note(f"{process.owner} stops until {process.asleep_until:.2f}")
+        if self.chance("away"):
+            self.away_until = self.now + self.random.choice((2.0, 20.0, 90.0))
+            self.note(f"the store is away until {self.away_until:.2f}")
+        if self.chance("clock"):
+            self._step_clock()
+        if self.chance("replicate"):
+            self.store.reap(max_deliveries=None)
+            self.replica = list(self.engine.dump())
+            self.note("a replica has everything")
+        if self.replica and self.chance("lost writes"):
+            self._lose_writes()
+
+    def _deliver(self, make: Callable[[], object]) -> None:
+        if self.now < self.away_until:
+            return
+        try:
+            make()
+        except (LeaseLost, CapacityExceeded):
+            pass
+        except FairQueueError as error:
+            self.require("came after a later one" in f"{error}", f"a late copy: {error}")
+
+    def _step_clock(self) -> None:
+        """The server's clock jumps; what is repeated beyond a jump forward may not be known."""
+        seconds = self.random.choice((600.0, -5.0, -600.0))
+        self.note(f"the server's clock moves by {seconds:g} s")
+        if seconds > 0:
+            self.clock.advance(seconds)
+            self.loose |= self.pending
+            self.loose |= {run.lease.job.id for one in self.processes for run in one.runs.values()}
+        else:
+            self.clock.set_back(-seconds)
+        self.late, self.replica = [], []
+
+    def _lose_writes(self) -> None:
+        """The replica takes over: what came since is lost, and may come again."""
+        self.note("a replica takes over")
+        self.clock.advance(0.01)  # fences are times
+        restore(self.engine, self.replica)
+        self.store.reap(max_deliveries=None)
+        here = self.records()
+        self.must &= here | self.over
+        self.loose |= here | self.pending
+        self.over -= here
+        self.done -= here
+        self.late, self.replica, self.ticks_are_certain = [], [], False
+        for process in self.processes:
+            for run in process.runs.values():
+                run.old = True
+                self.loose.add(run.lease.job.id)
+
+    def records(self) -> set[str]:
+        """Ids of the jobs that are here."""
+        found = Keyspace(self.engine).all("jobs")
+        return {decode_job(job) for _, of in found for job in of}
+
+    # The course
+
+    def step(self) -> None:
+        """Let time pass, and one user make a step."""
+        self.steps += 1
+        seconds = self.random.expovariate(1 / 0.05)
+        self.now += seconds
+        self.clock.advance(seconds)
+        awake = [
+            actor for one in self.processes for actor in one.actors if one.asleep_until <= self.now
+        ]
+        next(self.random.choice([*awake, *(() if self.is_calm else self.others)]))
+        self._disturb()
+
+    def play(self, steps: int) -> None:
+        """Make this many steps; then the faults end, and everything that is left must run."""
+        before = random.getstate()
+        random.seed(self.seed)  # what the store draws by itself
+        try:
+            for _ in range(steps):
+                self.step()
+            self._drain()
+        finally:
+            random.setstate(before)
+
+    def _drain(self) -> None:
+        self.is_calm, self.late, self.away_until = True, [], 0.0
+        self.note("the faults end")
+        self.processes.append(self._process())
+        self.processes[-1].queues = QUEUES
+        until = self.now + DRAIN_SECONDS
+        while self.records() or any(process.runs for process in self.processes):
+            self.require(self.now < until, f"stuck: {sorted(self.records())[:5]}")
+            for _ in range(200):
+                self.step()
+        lost = self.must - self.over
+        self.require(not lost, f"jobs are lost: {sorted(lost)}")
+        for workspace in WORKSPACES[:2]:
+            found = sorted(at for name, at in self.ticks if name == workspace)
+            between = [b - a for a, b in pairwise(found)]
+            missed = [seconds for seconds in between if seconds != EVERY_SECONDS]
+            self.require(not missed or not self.ticks_are_certain, f"ticks are lost: {found}")
