@@ -52,7 +52,16 @@ def follow_runs() -> None:
         return _followed(task, build(name, task, *args, **options))
 
     build_tracer.followed_by_fairqueue = True  # type: ignore[attr-defined]
+    celery_trace.logger.addFilter(_in_a_line)
     celery_trace.build_tracer = consumer.build_tracer = build_tracer
+
+
+def _in_a_line(record: logging.LogRecord) -> bool:
+    """Celery logs a rejected run as a warning with its traceback; that a task waits is neither."""
+    error = record.exc_info and record.exc_info[1]
+    if isinstance(error, WaitsForChild):
+        logger.info("%s", error.reason)
+    return not isinstance(error, WaitsForChild)
 
 
 def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from celery import Celery
+from celery.app import trace
 
 import fairqueue
 from fairqueue import step
@@ -84,13 +86,19 @@ def _awaiting_in_vain(app: Celery, leaf: Any, ran: Ran) -> None:
             leaf.ignore_result = False
 
 
-def test_three_levels_at_a_limit_of_one(app: Celery, ran: Ran) -> None:
-    """Each child runs once, and its end brings its parent back at once."""
+def test_three_levels_at_a_limit_of_one(
+    app: Celery, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each child runs once, its end brings its parent back at once, and no wait is a warning."""
+    logged = list[logging.LogRecord]()
+    monkeypatch.setattr(trace.logger, "isEnabledFor", lambda _: True)
+    monkeypatch.setattr(trace.logger, "callHandlers", logged.append)
     with working(app), fairqueue.workspace("acme"):
         app.tasks["shop.report"].delay(3)
         wait_for(lambda: [0, 1, 2] in ran, seconds=25)
         assert ran == [0, 1, 2, [0, 1, 2]]
         wait_for(lambda: queue_of(app).depth(app.conf.task_default_queue, running=True) == 0)
+    assert [each for each in logged if each.levelno >= logging.WARNING] == []
 
 
 def test_a_child_that_fails_fails_its_parent_and_is_sent_again(app: Celery, ran: Ran) -> None:
