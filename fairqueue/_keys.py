@@ -97,7 +97,8 @@ worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopp
 app_tasks | hash | digest: `app`, and the tasks that its workers know, `*` if they are too many
   | rebuild: no owner in `worker_queues` tells it
 history | string | samples of the last hour, the newest first; at most 120 and 256 KiB | expires
-acts | string | operators' last 1,000 acts, the newest first | never
+finished_jobs | list | last ended jobs, newest first | never
+acts | string | operators' last acts | never
 rebuild | string | how far the rebuild has come, and when it goes on | never
 requests | zset | ticket in flight, by lease end | with its request; lease end
 waiting_requests | zset | waiting ticket, by lease end | when it starts or leaves; lease end

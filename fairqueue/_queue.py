@@ -97,8 +97,8 @@ class FairQueue:
         parts = Operators(self._connection.reached, self.settings)
         self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
-        self.acts, self.job, self.watch = parts.acts, parts.statuses.job, parts.statuses.watch
-        self.admin = Admin(parts)
+        self.history, self.job, self.watch = parts.history, parts.statuses.job, parts.statuses.watch
+        self.acts, self.admin = parts.acts, Admin(parts)
         core = Core(self._connected, self._connection.reached, self.settings, self.publish_many)
         self.schedules = self.acts.watch(Schedules(core), "schedules")
         """Jobs at times of their own, whose ticks workers publish."""
@@ -448,6 +448,7 @@ class FairQueue:
         """Close all connections; the queue can be used again and reconnects."""
         self.note_stop()
         self.requests.close()
+        self.history.close()
         self.outages.close()
         self.store.close()
 

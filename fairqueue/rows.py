@@ -391,6 +391,26 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishedJob:
+    """A job that has ended; a run that is retried is one, too."""
+
+    time: float
+    """When, in seconds since 1970, by the clock of its worker."""
+    workspace: str
+    queue: str
+    task: str
+    task_id: str
+    """The framework's id."""
+    outcome: str
+    """``succeeded``, ``failed`` or ``retried``."""
+    seconds: float
+    """How long its run took."""
+    worker: str
+    error: str
+    """The first line of its error, without what looks like a secret; empty if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """What the server has in memory: of this namespace, of others, and of whatever else."""
 

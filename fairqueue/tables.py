@@ -253,6 +253,17 @@ ACTS = (
     _of_act("before", lambda row: row.old, is_wide=True),
     _of_act("result", lambda row: row.new),
 )
+HISTORY = (
+    Column("ended", lambda row: moment(row.time), kind=""),
+    Column("workspace", lambda row: printable(row.workspace), kind="name"),
+    Column("queue", lambda row: printable(row.queue), kind="name", is_wide=True),
+    Column("task", lambda row: printable(row.task) or NOTHING, kind="name"),
+    Column("id", lambda row: printable(row.task_id), kind="name", is_wide=True),
+    Column("outcome", lambda row: row.outcome, kind="state"),
+    Column("seconds", lambda row: f"{row.seconds:.3g}"),
+    Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
+    Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
+)
 DEAD_LETTERS = (
     Column(
         "job",

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 
 from fairqueue._keys import decode, encode
-from fairqueue.rows import Act, Sample, WorkspaceSample
+from fairqueue.rows import Act, FinishedJob, Sample, WorkspaceSample
 
 GAP_SECONDS = 30.0
 KEPT = 120  # an hour
@@ -63,6 +64,15 @@ def read_acts(lines: bytes) -> list[Act]:
         time, _, text = line.partition(" ")
         with suppress(ValueError, TypeError):
             found.append(Act(float(time), **json.loads(text)))
+    return found
+
+
+def read_finished(lines: Sequence[bytes]) -> list[FinishedJob]:
+    """Read jobs that have ended; one that is damaged is left out."""
+    found = []
+    for line in lines:
+        with suppress(ValueError, TypeError):
+            found.append(FinishedJob(**json.loads(line)))
     return found
 
 

@@ -21,6 +21,7 @@ from fairqueue.rows import (
     App,
     BlockedWait,
     DeadFilter,
+    FinishedJob,
     JobPage,
     PauseRow,
     QueueRow,
@@ -299,6 +300,14 @@ class ListStore(OperatorStore):
     def acts(self) -> list[Act]:
         """Return the last acts of operators, the newest first."""
         return samples.read_acts(self._call("acts"))
+
+    def note_finished(self, jobs: Sequence[str], count: int) -> None:
+        """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
+        self._call("note_finished", jobs="\n".join(jobs), count=count)
+
+    def finished_jobs(self, start: int, count: int) -> list[FinishedJob]:
+        """Return a page of the last jobs that have ended; what is damaged is left out."""
+        return samples.read_finished(self._call("finished_jobs", start=start, count=count))
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""

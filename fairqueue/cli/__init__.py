@@ -22,12 +22,13 @@ from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
 from fairqueue.cli.status import status
 from fairqueue.cli.top import top
-from fairqueue.cli.views import acts, jobs, pauses, ps, queues, tasks, workers
+from fairqueue.cli.views import acts, history, jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.why import why, workspace
 
 HELP = {"help_option_names": ["-h", "--help"]}
 OF_AN_APP = (
     acts,
+    history,
     buffer,
     cancel,
     dashboard,

@@ -1,4 +1,4 @@
-"""``fairqueue acts``, ``ps``, ``jobs``, ``queues``, ``tasks``, ``workers`` and ``pauses``."""
+"""Commands that print a list: ``fairqueue ps``, ``jobs``, ``queues``, ``history`` and the like."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, listed
 from fairqueue.cli._scope import NAMED
 from fairqueue.rows import Demand
-from fairqueue.tables import ACTS, PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
+from fairqueue.tables import ACTS, HISTORY, PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
 
 AT_MOST = "Print about this many."
 
@@ -126,3 +126,20 @@ def acts(core: FairQueue, *, limit: int) -> Answer:
     found = core.acts.list()[:limit]
     text = listed(ACTS, found, "No operator has done anything.")
     return Answer({"acts": [*map(asdict, found)]}, text)
+
+
+@click.command()
+@click.option("--workspace", help="Of this workspace only.")
+@click.option("--task", help="Of this task only.")
+@click.option("--id", "job_id", help="Of the job with this id, or this id of its framework.")
+@click.option("--outcome", type=click.Choice(["succeeded", "failed", "retried"]))
+@limit_option(50, "Print the newest of them.")
+@on_queue
+def history(core: FairQueue, *, limit: int, **where: str | None) -> Answer:
+    """Show the last jobs that have ended: when, how, on which worker, and with which error.
+
+    Workers keep them with the setting history=N.
+    """
+    found = core.history.list(**where, most=limit)
+    text = listed(HISTORY, found, "No such job is kept: workers keep them with history=N.")
+    return Answer({"jobs": [*map(asdict, found)]}, text)

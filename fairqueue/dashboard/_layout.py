@@ -37,6 +37,7 @@ NAVIGATION = (
     ("/pauses", "Pauses", "p"),
     ("/schedules", "Schedules", "s"),
     ("/limits", "Limits", "l"),
+    ("/history", "History", "h"),
     ("/acts", "Acts", "a"),
     ("/workers", "Workers", "k"),
     ("/doctor", "Doctor", "x"),

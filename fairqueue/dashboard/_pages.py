@@ -38,6 +38,7 @@ from fairqueue.rows import Overview, Sample
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     ACTS,
+    HISTORY,
     PAUSES,
     SCHEDULES,
     TASKS,
@@ -49,6 +50,7 @@ from fairqueue.tables import (
 PAGE = 50
 MOST_SCHEDULES = 1000
 MOST_COUNTED = 1000
+MOST_HISTORY = 1000
 """Dead letters that match are counted up to this number, for the buttons that act on all."""
 SHOWN_BYTES = 4000
 CURES = {
@@ -282,6 +284,12 @@ def _acts(view: View, query: Query) -> Context:
     return _listing(ACTS, "No operator has done anything.") | _paged(rows, query)
 
 
+def _history(view: View, query: Query) -> Context:
+    rows = view.once("finished", partial(view.queue.history.list, most=MOST_HISTORY))
+    empty = "Nothing is kept: workers with the setting history=N keep the last jobs that ended."
+    return _listing(HISTORY, empty) | _paged(rows, query)
+
+
 def _schedules(view: View, query: Query) -> Context:
     rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
     within = sum(not row.paused and (row.next or 0) < view.now() + 3600 for row in rows)
@@ -396,6 +404,7 @@ PAGES: dict[str, Page] = {
     "/job": Page("job.html", "Job", _job),
     "/pauses": Page("pauses.html", "Pauses", _pauses),
     "/schedules": Page("schedules.html", "Schedules", _schedules),
+    "/history": Page("list.html", "History", _history),
     "/acts": Page("list.html", "Acts", _acts),
     "/workers": Page("list.html", "Workers", _workers),
     "/doctor": Page("doctor.html", "Doctor", _doctor),

@@ -9,6 +9,7 @@ from fairqueue._stores.store import StoreBase
 from fairqueue.operate.acts import Acts
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.doctor import Doctor
+from fairqueue.operate.history import History
 from fairqueue.operate.jobs import Jobs
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.pauses import Pauses
@@ -20,6 +21,7 @@ __all__ = [
     "Acts",
     "DeadLetters",
     "Doctor",
+    "History",
     "Jobs",
     "LiveLimits",
     "Operators",
@@ -45,6 +47,7 @@ class Operators:
         self.jobs = Jobs(connected, settings)
         self.doctor = Doctor(connected, settings)
         self.statuses = Statuses(connected)
+        self.history = History(connected, settings)
         self.acts = Acts(connected)
         for part in ("pauses", "limits", "jobs", "dead", "doctor"):
             self.acts.watch(getattr(self, part), part)

@@ -102,9 +102,11 @@ class Claims:
             self._in_hand -= 1
         self._start_next()
 
-    def ran(self, lease: Lease, outcome: str) -> None:
-        """Count a run by its outcome, before its end is reported."""
-        self.core.tally.ran(lease.job, outcome, self.keeper.seconds(lease.fence))
+    def ran(self, lease: Lease, outcome: str, error: object = None) -> None:
+        """Count a run by its outcome, and note it, before its end is reported."""
+        seconds = self.keeper.seconds(lease.fence)
+        self.core.tally.ran(lease.job, outcome, seconds)
+        self.core.history.note(lease.job, outcome, seconds, error)
 
     def forget(self, lease: Lease) -> None:
         """The lease is lost: another worker will report the job's end."""

@@ -48,7 +48,8 @@ class FairConsumer(Consumer):
         if message.lost:
             self._leave(message)
         else:
-            self._claims.ran(message.lease, "retried" if message.failure() else "succeeded")
+            outcome = "retried" if message.failure() else "succeeded"
+            self._claims.ran(message.lease, outcome, message.error)
             self._claims.finish(message.lease)
 
     def nack(self, message: Any) -> None:
@@ -62,7 +63,7 @@ class FairConsumer(Consumer):
         if self._claims.core.settings.keep_failures and not message.discarded:
             failure = message.failure()
         if not (message.lost or message.discarded):
-            self._claims.ran(message.lease, "failed")
+            self._claims.ran(message.lease, "failed", message.error)
         if message.lost:
             self._leave(message)
         elif failure:

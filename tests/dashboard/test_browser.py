@@ -65,7 +65,7 @@ NAME = urlencode({"name": HOSTILE})
 PAGES = (
     *("/", "/workspaces", f"/workspace?{NAME}", "/queues", "/running", "/waiting", "/dead"),
     *("/tasks", "/limits", "/limits?scope=default", f"/limits?scope=task&{NAME}", "/pauses"),
-    *("/schedules", "/workers", "/doctor", "/sign-in"),
+    *("/schedules", "/history", "/acts", "/workers", "/doctor", "/sign-in"),
 )
 AXE = (files("axe_core_python") / "axe.min.js").read_text()
 IN_SIGHT = """(() => { const link = document.querySelector("nav [aria-current='page']");

@@ -25,6 +25,7 @@ PAGES = (
     "/pauses",
     "/schedules",
     "/acts",
+    "/history",
     "/workers",
     "/doctor",
 )

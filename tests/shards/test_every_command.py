@@ -36,6 +36,7 @@ class Harmless(NamedTuple):
 
 
 COMMANDS = {
+    "acts": Harmless(""),
     "cancel": Harmless("w1-3"),
     "dead count": Harmless("", "broken"),
     "dead list": Harmless("", "w2-0"),
@@ -44,6 +45,7 @@ COMMANDS = {
     "dead show": Harmless("w3-0", "broken"),
     "doctor": Harmless("--repair"),
     "drain": Harmless("--workspace w1 --no-wait"),
+    "history": Harmless(""),
     "jobs": Harmless("", "w1-3"),
     "limits get": Harmless("--workspace w1", "concurrency"),
     "limits set": Harmless("--total concurrency=99 requests=9"),
@@ -58,6 +60,7 @@ COMMANDS = {
     "resume": Harmless("--queue q"),
     "schedules": Harmless("", "w3"),
     "stats": Harmless("", "w3"),
+    "status": Harmless(""),
     "tasks": Harmless("", "send"),
     "why": Harmless("w1-3", "waiting"),
     "workers": Harmless(""),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import CapacityExceeded, FairQueue
+from fairqueue import CapacityExceeded, FairQueue, Job
 from fairqueue._keys import encode
 from tests.unit.conftest import Shell
 
@@ -272,3 +272,21 @@ def test_acts_are_listed(shell: Shell) -> None:
     text = shell.run("acts", "--limit", "1").stdout
     assert "limits set" in text
     assert "pauses" not in text
+
+
+def test_the_history_is_listed(shell: Shell) -> None:
+    """By workspace, task, id and outcome; nothing of it reaches the terminal as it is."""
+    assert "history=N" in shell.run("history").stdout
+    with FairQueue(shell.url, namespace=shell.namespace, history=9) as queue:
+        queue.history.note(Job("m1", "acme \x1b", "q", "t", b""), "succeeded", 0.25)
+        queue.history.note(Job("m2", "b", "q", "t", b""), "failed", 1.0, "away \x1b[2J")
+    rows = shell.json("history")["jobs"]
+    assert [(row["task_id"], row["outcome"]) for row in rows] == [
+        ("m2", "failed"),
+        ("m1", "succeeded"),
+    ]
+    assert [row["error"] for row in shell.json("history", "--id", "m2")["jobs"]] == ["away \x1b[2J"]
+    for option in (["--outcome", "failed"], ["--workspace", "b"]):
+        text = shell.run("history", *option).stdout
+        assert "m2" in text
+        assert "m1" not in text

@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "queues": {},
     "on_full": "reject",
     "block_seconds": 10,
+    "history": 0,
     "on_unavailable": "raise",
     "buffer_path": None,
     "buffer_jobs": 10_000,

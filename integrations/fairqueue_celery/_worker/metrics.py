@@ -16,6 +16,7 @@ from fairqueue_celery._consume.held_lease import HeldLease
 def succeeded(core: FairQueue, held: HeldLease) -> None:
     """A run has returned."""
     core.tally.ran(held.lease.job, "succeeded", held.seconds())
+    core.history.note(held.lease.job, "succeeded", held.seconds())
 
 
 def failed(core: FairQueue, held: HeldLease, error: Any) -> None:
@@ -23,3 +24,4 @@ def failed(core: FairQueue, held: HeldLease, error: Any) -> None:
     if not isinstance(error, (Ignore, Reject)):
         outcome = "retried" if isinstance(error, Retry) else "failed"
         core.tally.ran(held.lease.job, outcome, held.seconds())
+        core.history.note(held.lease.job, outcome, held.seconds(), error)

@@ -1,0 +1,71 @@
+"""The last jobs that have ended, as workers note them."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairqueue import Job
+from fairqueue._settings import Settings
+from fairqueue.operate.history import History
+from tests.contract.world import World, sound
+
+ODD = "a\nb \x1b|%"
+
+
+def _history(world: World, most: int) -> History:
+    return History(lambda: world.store, Settings.load({"history": most}))
+
+
+def _note(history: History, n: int, outcome: str = "succeeded", error: object = None) -> None:
+    job = Job(f"{'x' * 16}.m{n}", ODD if n % 2 else "a", "q", "shop.t", b"")
+    history.note(job, outcome, 0.5, error)
+
+
+def test_the_newest_are_kept(world: World) -> None:
+    """With outcome, worker, the framework's id, and an error's first line without secrets."""
+    history = _history(world, 3)
+    for n in range(5):
+        _note(history, n)
+    _note(history, 5, "failed", ValueError("token=abc is wrong\nsecond line"))
+    history.flush()
+    rows = history.list()
+    assert [row.task_id for row in rows] == ["m5", "m4", "m3"]
+    assert (rows[0].workspace, rows[0].outcome, rows[0].error) == (
+        ODD,
+        "failed",
+        "ValueError: token=[hidden] is wrong",
+    )
+    assert [row.task_id for row in history.list(workspace="a")] == ["m4"]
+    assert [row.task_id for row in history.list(outcome="failed")] == ["m5"]
+    assert [row.task_id for row in history.list(job_id=f"{'y' * 16}.m3")] == ["m3"]
+    assert history.list(task="other") == []
+    sound(world)
+
+
+def test_nothing_is_noted_without_the_setting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread starts."""
+    monkeypatch.setattr("fairqueue.operate.history.start_native", lambda *_, **__: 1 / 0)
+    history = _history(world, 0)
+    _note(history, 1)
+    history.flush()
+    assert history.list() == []
+
+
+def test_more_than_a_page(world: World) -> None:
+    """They are written and read page by page."""
+    history = _history(world, 1000)
+    for n in range(250):
+        _note(history, n)
+    history.flush()
+    assert [row.task_id for row in history.list(most=230)] == [f"m{n}" for n in range(249, 19, -1)]
+
+
+def test_a_line_that_cannot_be_read_is_left_out(world: World) -> None:
+    """The others are listed."""
+    history = _history(world, 9)
+    world.store.note_finished(["no json", '{"time": 1}'], 9)
+    _note(history, 1)
+    history.flush()
+    assert [row.task_id for row in history.list()] == ["m1"]
