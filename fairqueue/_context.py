@@ -96,8 +96,7 @@ class JobContext:
     steps: Any = field(default=None, repr=False)
     """Those of :mod:`fairqueue.step`, once it has used any."""
     children: Any = field(default=None, repr=False)
-    """How its framework sends tasks and reads their results: :class:`fairqueue.children.Framework`;
-    None: children run in place."""
+    """Makes what sends tasks and reads their results; None: children run in place."""
     progress: tuple[Any, Any, Any] | None = None
     """The newest call of :func:`fairqueue.progress`."""
 

@@ -154,7 +154,7 @@ class _Steps:
         self.counts: Counter[str] = Counter()
         self.suspended = False
         self._failed: list[str] = []
-        self._framework: Framework = job.children or InPlace()
+        self._framework: Framework = (job.children or InPlace)()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
         self._lock = native_lock()
         self._begun: set[str] = set()

@@ -98,7 +98,7 @@ class Hooks:
             gives_up=claims.draining.is_set,
             is_lost=partial(keeper.is_lost, lease.fence),
             is_cancelled=partial(keeper.is_cancelled, lease.fence),
-            children=Children(self._broker, core),
+            children=partial(Children, self._broker, core),
         )
 
     def _is_discarded(self, message: LeasedMessage) -> bool:

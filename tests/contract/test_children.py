@@ -50,7 +50,7 @@ def status(world: World, job_id: str) -> JobStatus:
 
 def suspend(world: World, backend: Backend, lease: Lease, *names: str) -> None:
     """Run a parent of these children until it is suspended."""
-    with run_of(world, lease, children=backend) as run:
+    with run_of(world, lease, children=lambda: backend) as run:
         for name in names:
             step.send(name, "child")
         with pytest.raises(Suspended):
@@ -94,7 +94,7 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     wake_parent(world.store, ["a", parent])
     assert worker.finish(child)
     again = worker.take_one()
-    with run_of(world, again, children=backend) as run:
+    with run_of(world, again, children=lambda: backend) as run:
         assert step.send("one", "child") == backend.sent[0]
         assert step.result("one") == [1, [2]]
         assert step.invoke("two", "child") == 7
@@ -138,7 +138,7 @@ def test_a_failed_child_is_sent_again_by_the_next_attempt(world: World) -> None:
     worker, backend = world.worker(), Backend(world)
     world.publish("a", task="t")
     lease = worker.take_one()
-    with run_of(world, lease, children=backend) as run:
+    with run_of(world, lease, children=lambda: backend) as run:
         first = step.send("one", "child")
         backend.results_of[first] = Ended(error=ValueError("no"))
         with pytest.raises(ValueError, match="no"):
@@ -147,11 +147,11 @@ def test_a_failed_child_is_sent_again_by_the_next_attempt(world: World) -> None:
         with pytest.raises(Suspended):
             step.result("two")
         end_steps(run, succeeded=False)
-    with run_of(world, lease, children=backend) as run:
+    with run_of(world, lease, children=lambda: backend) as run:
         with pytest.raises(ValueError, match="no"):
             step.invoke("one", "child")
         end_steps(run, succeeded=False)
-    with run_of(world, lease, children=backend):
+    with run_of(world, lease, children=lambda: backend):
         assert step.send("one", "child") not in {first, backend.sent[1]}
 
 
@@ -162,7 +162,10 @@ def test_a_result_that_is_gone(world: World) -> None:
     lease = worker.take_one()
     suspend(world, backend, lease, "one")
     assert worker.finish(worker.take_one())
-    with run_of(world, lease, children=backend), pytest.raises(ChildLost, match="has no result"):
+    with (
+        run_of(world, lease, children=lambda: backend),
+        pytest.raises(ChildLost, match="has no result"),
+    ):
         step.invoke("one", "child")
 
 
@@ -171,14 +174,14 @@ def test_what_was_sent_and_not_noted_is_not_sent_again(world: World) -> None:
     worker, backend = world.worker(), Backend(world)
     world.publish("a", task="t")
     lease = worker.take_one()
-    with run_of(world, lease, children=backend):
+    with run_of(world, lease, children=lambda: backend):
         child = step.send("one", "child")
     world.store.drop_steps(lease.fence, "a", lease.job.id, early=False, unread=True)
-    with run_of(world, lease, children=backend):
+    with run_of(world, lease, children=lambda: backend):
         assert step.send("one", "child") == child
     assert len(worker.claim(n=9).leases) == 1
     world.store.drop_steps(lease.fence, "a", lease.job.id, early=False, unread=True)
     backend.results_of[child], backend.sent = Ended(3), []
-    with run_of(world, lease, children=backend):
+    with run_of(world, lease, children=lambda: backend):
         assert step.invoke("one", "child") == 3
     assert backend.sent == []

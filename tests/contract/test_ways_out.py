@@ -139,6 +139,7 @@ def task_s_limits(world: World, worker: Worker) -> None:
 
 
 ALWAYS = {
+    "acts",
     "meta",
     "totals",
     "tasks",

@@ -72,5 +72,6 @@ def test_the_python_of_a_page_runs(
     page: Path, server: EmbeddedServer, names: dict[str, Any]
 ) -> None:
     """The blocks run from top to bottom as one program, with the test server's address."""
-    for block in blocks(page, "python"):
-        exec(compile(block.replace(ADDRESS, server.tcp_address), str(page), "exec"), names)
+    with kept():
+        for block in blocks(page, "python"):
+            exec(compile(block.replace(ADDRESS, server.tcp_address), str(page), "exec"), names)

@@ -93,9 +93,8 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
                 error = info.retval if info is not None and info.state == states.FAILURE else None
                 return result
             finally:
-                _end_steps(job, succeeded=succeeded)
-                if succeeded or error is not None:
-                    _tell_parent(job, request)
+                if job.steps is not None or PARENT in request:
+                    _end_steps(job, request, error, succeeded=succeeded)
                 runs.end(job.fence)  # no entry if it did not begin
                 if job.trace is not None:
                     job.trace.end(error)
@@ -103,14 +102,11 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
     return traced
 
 
-def _end_steps(job: _Run, *, succeeded: bool) -> None:
+def _end_steps(job: _Run, request: Any, error: Any, *, succeeded: bool) -> None:
+    """A run has ended. If its task was a child that has a result now, its parent may go on."""
     if job.steps is not None:
         step_counts.tell(job.fence, end_steps(job, succeeded=succeeded))
-
-
-def _tell_parent(job: _Run, request: Any) -> None:
-    """A task has ended, and its result is stored: if this is a child, its parent may go on."""
-    if PARENT in request:
+    if PARENT in request and (succeeded or error is not None):
         wake_parent(_store(job.store_id), request[PARENT])
 
 
@@ -138,7 +134,7 @@ def _job_of(task: Any, lease: Sequence[Any]) -> _Run:
         is_lost=partial(deadlines.is_lost, fence) if late else _never,
         is_cancelled=partial(deadlines.is_cancelled, fence),
         redeliverable=late,
-        children=Children(task.app),
+        children=partial(Children, task.app),
         traced=traced,
         task=task.name,
         begins=not deadlines.is_lost(fence, within=within),

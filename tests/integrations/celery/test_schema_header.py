@@ -23,14 +23,15 @@ class App(Celery):
         return super().send_task(name, args=args, kwargs=kwargs, **options)
 
 
-def test_the_schema_is_the_workspace() -> None:
+def test_the_schema_is_the_workspace(namespace: str) -> None:
     """By delay, send_task and in a group, and in a retry that is published under another schema."""
-    url = "fairqueue+memory://?workspace_from=header:_schema_name&on_missing_workspace=reject"
+    where = "workspace_from=header:_schema_name&on_missing_workspace=reject"
+    url = f"fairqueue+memory://{namespace}?{where}"
     ran: list[tuple[int, str]] = []
 
-    with App("shop", broker=url, backend="fairqueue+memory://", set_as_current=False) as app:
+    with App("shop", broker=url, backend=url, set_as_current=False) as app:
 
-        @app.task(bind=True)
+        @app.task(bind=True, shared=False)
         def note(self: Any, number: int) -> None:
             job = fairqueue.current()
             assert job
