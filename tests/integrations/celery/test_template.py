@@ -219,15 +219,19 @@ def _shadow(*_: Any, **__: Any) -> None:
 @contextmanager
 def _set(app: Celery, **values: Any) -> Iterator[None]:
     before = {name: app.conf[name] for name in values}
-    app.conf.update(values)
-    app.amqp.flush_routes()
-    app.amqp.__dict__.pop("router", None)
     try:
+        _update(app, values)
         yield
     finally:
-        app.conf.update(before)
-        app.amqp.flush_routes()
-        app.amqp.__dict__.pop("router", None)
+        _update(app, before)
+
+
+def _update(app: Celery, values: dict[str, Any]) -> None:
+    """Set them, and forget what has read them at its first use."""
+    app.conf.update(values)
+    app.amqp.flush_routes()
+    for name in ("router", "send_task_message"):
+        app.amqp.__dict__.pop(name, None)
 
 
 @contextmanager
