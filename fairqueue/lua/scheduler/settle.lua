@@ -35,10 +35,10 @@ function Settle.flow(ws, flow, block, is_below)
   if flow.task then block = block or SharedLimits.task_block(ws, flow) end
   block = block or flow.state == 'put_off' and not flow.is_clear and 'put_off'
   if block then
-    ws.waits = true
     Order.leave(ws, flow)
     Settle.unmark_idle(ws, flow)
     Order.set_state(flow, block)
+    ws.waits = true
   elseif not flow.arrival then
     Order.enter(ws, flow, Order.cost_of(ws, flow))
   end
