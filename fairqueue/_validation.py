@@ -162,7 +162,8 @@ def check_payload(payload: object, most: int | None, *, task: str, workspace: st
 
 def check_priority(priority: Any) -> int:
     """Return the priority as a plain int, or raise ConfigurationError."""
-    if not isinstance(priority, int) or not 0 <= priority <= LEAST_URGENT:
+    is_number = isinstance(priority, int) and not isinstance(priority, bool)
+    if not is_number or not 0 <= priority <= LEAST_URGENT:
         raise ConfigurationError(
             f"priority must be a whole number from 0 (most urgent) to {LEAST_URGENT}, "
             f"not {priority!r}"

@@ -8,12 +8,20 @@
     ├── RequestRejected      a web request got no place: too many are in flight
     ├── UniqueKeyHeld        a dead job was not replayed: another job holds its unique key
     ├── LeaseLost            the caller no longer holds the lease of the job
+    ├── StepError            a step of a task cannot be kept
+    │   ├── StepRepeated         its name is used twice in one run
+    │   ├── StepTooLarge         its result is too large to keep
+    │   ├── StepNotSerializable  its result is no JSON
+    │   └── ChildLost            a child has ended without a result
     ├── ConfigurationError   a setting, name, URL or server property is unknown or impossible
-    │   └── WorkspaceUnresolved  the workspace of a call could not be determined
+    │   ├── WorkspaceUnresolved  the workspace of a call could not be determined
+    │   └── UnknownTask          no worker of the app knows the task
     ├── AlreadyRunning       another process does what only one may do at a time
     └── StoreUnavailable     the store is unreachable or does not accept writes
         ├── PublishInterrupted   the same in the middle of a publish of many jobs
         └── BatchInterrupted     the same in the middle of an adapter's batch
+
+Suspended, which ends the run of a task that waits for its children, is a BaseException.
 """
 
 from __future__ import annotations
@@ -120,7 +128,7 @@ class BatchRefused(CapacityExceeded):
     def __str__(self) -> str:
         n, of = len(self.refused), count_jobs(len(self.refused) + len(self.stored))
         were = "was" if n == 1 else "were"
-        return f"{n} of {of} of a batch {were} refused, the first since {self._text()}"
+        return f"{n} of {of} of a batch {were} refused; the first because {self._text()}"
 
 
 class RequestRejected(FairQueueError):

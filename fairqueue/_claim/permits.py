@@ -227,7 +227,11 @@ class Permits:
 
     def _failed(self, error: FairQueueError) -> None:
         if self._log_throttle.passes():
-            log.warning("jobs under limits over all shards wait, or run on: %s", error)
+            log.warning(
+                "the home of a limit over all shards does not answer: no job starts under that "
+                "limit, and those that run go on: %s",
+                error,
+            )
 
     def renewed(self, store: StoreBase, fences: set[int], renewed: Renewed) -> None:
         """Renew the permits of jobs whose leases were renewed; failures are retried next time.

@@ -32,9 +32,9 @@ def _own_version() -> str:
 
 
 class Presence:
-    """Tells it with the first claim, every half minute, and once the queues are others.
+    """Announces an owner with its first claim, every half minute, and when its queues change.
 
-    Where leases are shorter than that, once in each; and at last that the owner has stopped.
+    An owner whose leases are shorter is announced once in each; at last, that it has stopped.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -81,7 +81,10 @@ class Presence:
         self._lately: set[str] = set()
 
     def before_claim(self, queues: Sequence[str], shards: Sequence[Store], owner: str) -> None:
-        """Tell it if it is time; a claim goes on without it, but not without the store."""
+        """Announce the owner if that is due.
+
+        A refused announcement does not stop the claim; a store that is unreachable does.
+        """
         new = not self._named.issuperset(queues) and len(self._named) < MOST_NAMED
         self._named.update(queues)
         self._lately.update(queues)

@@ -33,7 +33,7 @@ def retry_while_full(publish: Callable[[float], T], *, within_seconds: float) ->
     ``publish`` gets the seconds waited so far. Between attempts nothing is held: no lock, no
     connection, no position in any order. Pauses are short, because ``retry_after`` is an estimate
     of at least one second and because a sleeping thread cannot be interrupted. The last attempt
-    is made when the time is up. What can never fit is not waited for.
+    is made when the time is up. Jobs that exceed the capacity itself are refused at once.
     """
     begun, pause = time.monotonic(), FIRST_PAUSE_SECONDS
     waited = 0.0

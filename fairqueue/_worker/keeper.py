@@ -192,8 +192,8 @@ class LeaseKeeper:
         self.orphaned += 1
         job = lease.job
         log.warning(
-            "did not hear that the run of job %r of task %r of workspace %r ended, although it "
-            "is over: its slot is freed; what did the worker log when it ended?",
+            "the run of job %r of task %r of workspace %r ended without reporting it; its slot is "
+            "freed. Look for an error in the log of this worker at that time",
             job.id,
             job.task,
             job.workspace,
@@ -290,10 +290,11 @@ class LeaseKeeper:
         return len(renewed.failed)
 
     def _extend(self, fences: list[int], sent: float) -> None:
-        for fence in fences:
-            held = self._held.get(fence)
-            if held is not None:
-                held.deadline = self._deadlines[fence] = sent + self._lease_seconds
+        with self._lock:  # a lease that is forgotten meanwhile gets no deadline
+            for fence in fences:
+                held = self._held.get(fence)
+                if held is not None:
+                    held.deadline = self._deadlines[fence] = sent + self._lease_seconds
 
     def _failed(self, error: Exception | str, count: int) -> None:
         self.failures += 1

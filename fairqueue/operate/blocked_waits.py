@@ -1,4 +1,4 @@
-"""Running jobs that wait for the result of a job which has no free slot: those that go on."""
+"""Running jobs that are still blocked on the result of a job for which no slot is free."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from fairqueue.errors import StoreUnavailable
 from fairqueue.explained import JobState, JobStatus
 
 FLEET_SECONDS = 5.0
-"""For so long what is known of the workers serves for other jobs, too."""
+"""How long one look at the workers serves for other jobs, too."""
 
 
 class Watch:

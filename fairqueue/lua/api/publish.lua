@@ -35,18 +35,19 @@ if may_go and match(how, '^1') then -- to know which ids have ended takes the sh
   if window and Shard.has_ended(id, window) then return 0 end
 end
 if may_go then
-  if not Jobs.add(queue, id, Jobs.new(name, task, priority, payload, '')) then return 0 end
+  is_stored = Jobs.add(queue, id, Jobs.new(name, task, priority, payload, ''))
+  if not is_stored then return 0 end
   local done, length = pcall(call, 'RPUSHX', K.lane(name, queue, priority), Jobs.element(task, id))
   if done and length > 0 then return 1 end
-  is_stored = not pcall(call, 'HDEL', K.jobs(queue), id) -- it must not stay without a place
-  if not (done or is_stored) then error(length, 0) end
+  if not done and pcall(Jobs.remove, queue, id) then error(length, 0) end
 end
 -- LATER
+if is_stored then insert(S.added_jobs, { queue, id }) end
 local tick = ''
 if not find(how, ',', 1, true) then how = how .. ',0,0,0,,,,,'
 else how, tick = match(how, '^([^;]*);?(.*)$') end
 local shards, delay, exempt, unnamed, parent, group, expires, unique_for, key =
-  match(how, '^%d([%d.]*)' .. string.rep(',([^,]*)', 8) .. '$')
+  match(how, '^%d([%d.]*),([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),([^,]*),([^,]*)$')
 if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } end
 if not is_stored and find(how, '^[13]') and Shard.has_ended(id) then return 0 end
 
@@ -102,7 +103,6 @@ if is_placed then
 end
 if find(how, '^[23]') then Tasks.name(task) end
 local element = Jobs.element(task, id)
-if is_stored then insert(S.added_jobs, { queue, id }) end
 if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
 local key_field = key ~= '' and exempt == '0' and concat({ name, task, key }, ':')
 local holder, was_dead

@@ -64,9 +64,11 @@ local function int(number)
 end
 
 function begin_call(keys, arguments)
-  call, format, match = redis.call, string.format, string.match
-  gmatch, find = string.gmatch, string.find
-  concat, insert, max, min = table.concat, table.insert, math.max, math.min
+  if not call then
+    call, format, match = redis.call, string.format, string.match
+    gmatch, find = string.gmatch, string.find
+    concat, insert, max, min = table.concat, table.insert, math.max, math.min
+  end
   ARGV, P = arguments, keys[2]
   now_text = arguments[1]
   if now_text == '' then

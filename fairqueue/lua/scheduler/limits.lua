@@ -1,7 +1,7 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
-local NONE = { weight = 1, burst = 1 }
+local NONE = { weight = 1, burst = 1, weight_text = '1' }
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -38,22 +38,33 @@ function Limits.merged(texts)
   end
   if limits.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
-  S.limits_by_text[key] = limits
+  S.limits_by_text[key] = Limits.complete(limits)
+  return limits
+end
+
+-- What is asked most often: the weight as records have it, and whether anything may block.
+function Limits.complete(limits)
+  limits.weight_text = num(limits.weight)
+  limits.may_block = limits.paused or limits.rate or limits.concurrency
   return limits
 end
 
 -- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of_workspace(ws)
   if ws.limits then return ws.limits end
-  if Limits.none_is_set() then return NONE end
+  if Limits.none_is_set() then
+    ws.limits = NONE
+    return NONE
+  end
   local texts = Limits.texts('configured:default:', 'live:default:',
     'configured:workspace:' .. ws.name, 'provider:workspace:' .. ws.name,
     'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name, 'configured:observe:')
   local limits = Limits.merged(texts)
   local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
   if not has_own and (limits.exempt or 'default') == ws.name then
-    limits = { weight = 1, burst = 1, fairness = limits.fairness, paused = limits.paused,
-      capacity = limits.draining and 0, draining = limits.draining, would = limits.would and NONE }
+    limits = Limits.complete({ weight = 1, burst = 1, fairness = limits.fairness,
+      paused = limits.paused, capacity = limits.draining and 0, draining = limits.draining,
+      would = limits.would and NONE })
   end
   ws.limits = limits
   return limits

@@ -58,6 +58,7 @@ end
 -- it comes back there.
 function Order.put_off(entity, flow)
   Order.set_state(flow, 'put_off')
+  entity.waits = true
   flow.is_clear = nil -- it may have come back and started a job in this very call
   repeat
     local base = flow.arrival and flow.tag - Order.stride(entity, flow)

@@ -1,6 +1,5 @@
--- Settle decides where a workspace stands, after every event that can change it, and where the
--- nodes above it stand. No other module puts a flow into a ready set or takes one out: a start,
--- too, takes its flow out by Settle.start.
+-- Settle decides where a workspace and the nodes above it stand, after every event that can change
+-- that. No other module puts a flow into a ready set or takes one out.
 local FLOWS_AT_ONCE = 4 -- flows of a workspace that one call moves to another group
 
 function Settle.forget(ws, flow)
@@ -39,6 +38,7 @@ function Settle.flow(ws, flow, block, is_below)
     Order.leave(ws, flow)
     Settle.unmark_idle(ws, flow)
     Order.set_state(flow, block)
+    ws.waits = true
   elseif not flow.arrival then
     Order.enter(ws, flow, Order.cost_of(ws, flow))
   end
@@ -61,17 +61,21 @@ end
 function Settle.workspace(ws)
   if ws.is_unread then Rebuild.workspace(ws) end
   ws.dirty = true
-  Settle.weigh(ws)
-  local block, kept, reserve = Limits.block_of(ws), {}, Limits.of_workspace(ws).reserve
-  local is_below = reserve and Limits.usage_of(ws) < reserve
+  local limits, kept = ws.limits or Limits.of_workspace(ws), {}
+  if ws.weight ~= limits.weight_text or ws.move or limits.parent ~= ws.parent then
+    Settle.weigh(ws)
+  end
+  local block = limits.may_block and Limits.block_of(ws)
+  local is_below = limits.reserve and Limits.usage_of(ws) < limits.reserve
   ws.follows = ws.others and Follow.go_on(ws, block, is_below)
-  for _, flow in ipairs(ws.flows) do
+  for i = 1, #ws.flows do
+    local flow = ws.flows[i]
     local stays = Settle.flow(ws, flow, block, is_below)
-    if stays then insert(kept, flow) end
+    if stays then kept[#kept + 1] = flow end
     if flow.up then Settle.member(ws, flow, stays) end
   end
   ws.flows = kept
-  Timers.arm(ws)
+  if limits.rate or Timers.may_wait(ws) then Timers.arm(ws) end
 end
 
 -- A job of this flow starts: virtual time moves, and its workspace is settled.
@@ -166,7 +170,7 @@ function Settle.weigh_node(b)
   if old ~= b.weight then Order.reweigh(b, b, old / b.weight) end
 end
 
--- An inner node with no runnable member. It is forgotten as a workspace is.
+-- An inner node with no runnable member is forgotten as a workspace is.
 function Settle.retire_node(b)
   Order.leave(b, b)
   local finish_tag = Order.finish_tag_of(b, b)
@@ -181,8 +185,7 @@ function Settle.retire_node(b)
   Settle.forget_node(b)
 end
 
--- Every member is idle: the next to come would find virtual time level with the highest finish tag,
--- so it rises now.
+-- Every member is idle: virtual time rises to where the next to come would lift it.
 function Settle.mark_node_indebted(b, finish_tag)
   local highest = call('ZREVRANGE', K.finish(b.id), 0, 0, 'WITHSCORES')[2]
   b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
@@ -227,8 +230,7 @@ function Settle.nodes(ids)
   end
 end
 
--- The weight or the limit of a group was changed. Where it has many nodes, they are weighed page by
--- page, with their workspaces.
+-- The weight or limit of a group was changed: many nodes are weighed page by page.
 function Settle.group_changed(name)
   local ids = call('SMEMBERS', K.nodes_of_shared_limit('@' .. name))
   if #ids == 0 then return end

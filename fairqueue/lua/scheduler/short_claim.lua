@@ -13,7 +13,7 @@ local MOST = 64 -- finishes, or starts, of a call that goes this way
 
 -- Whether the shard waits for nothing else, and no limit applies but those of workspaces. Return
 -- the node of the queue, and when it was resumed, as it stands there.
-function ShortClaim.may_go(plan, n)
+function ShortClaim.may_go(plan, n, finishes)
   local meta = Shard.load()
   if n < 1 or n > MOST or find(plan.queue, ' ', 1, true) or meta.drain ~= '-' or offset ~= '0'
     or meta.window ~= plan.window or meta.beat == '0'
@@ -21,6 +21,9 @@ function ShortClaim.may_go(plan, n)
     or Shard.is_due() then return nil end
   local waits = call('EXISTS', K.limits(), K.indebted(plan.queue)) > 0
   if waits and not ShortClaim.waits_for_none(plan) then return nil end
+  local _, ending = string.gsub(finishes, ':ack:', '')
+  plan.heads = call('ZRANGE', K.ready(plan.queue), 0, ending + n - 1)
+  if not (plan.heads[1] or plan.has_limits) then return nil end -- a freed slot opens a workspace
   plan.fence, plan.arrival = tonumber(meta.fence), tonumber(meta.arrival)
   return match(call('HGET', K.nodes(), plan.queue) or '', '^(%S+) (%S+) (%S+ %S+) %S+( ?~?[%d.]*)$')
 end
@@ -62,7 +65,7 @@ function ShortClaim.read_workspaces(plan, n)
     known[l.workspace] = true
   end
   local ending = #names
-  local heads = call('ZRANGE', K.ready(plan.queue), 0, ending + n - 1)
+  local heads = plan.heads
   for i = 1, #heads do
     local name = heads[i]:sub(17)
     if not known[name] and #names < ending + n then names[#names + 1] = name end
@@ -143,7 +146,7 @@ end
 
 -- Return the reply to the call; nil: the general way must answer it.
 function ShortClaim.complete(plan, n, lease_seconds, finishes)
-  local virtual_time, max_stride, starts, resumed = ShortClaim.may_go(plan, n)
+  local virtual_time, max_stride, starts, resumed = ShortClaim.may_go(plan, n, finishes)
   if not (starts and ShortClaim.read_leases(plan, finishes)
     and ShortClaim.read_workspaces(plan, n)) then return nil end
   plan.virtual_text, plan.starts = virtual_time, starts
@@ -224,7 +227,7 @@ function ShortClaim.go(owner, number, queue, n, lease_seconds, finishes)
   local plan = { owner = owner, queue = queue, window = Shard.window(0, now), has_limits = false,
     has_debts = false, fence = false, arrival = false, virtual_time = false, virtual_text = false,
     max_stride = false, starts = false, resumed = false, resumed_at = false, ended = {},
-    started = {}, gone = {}, tasks = false,
+    started = {}, gone = {}, tasks = false, heads = false,
     averages = {}, sum = false, count = false, known = {}, standings = {}, others = {}, at = 1,
     other = false }
   local done, reply = pcall(ShortClaim.complete, plan, n, lease_seconds, finishes)

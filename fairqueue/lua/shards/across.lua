@@ -1,5 +1,5 @@
--- How a queue of this shard stands beside itself on the others, in virtual time: kept in a hash as
--- `seen offset idle`. Claimers carry the highest virtual time that they have seen, the present,
+-- How far a queue is on this shard beside the same queue on others, in virtual time: kept in a hash
+-- as `seen offset idle`. Claimers carry the highest virtual time that they have seen, the present,
 -- from shard to shard. A queue that had nothing ready begins at the present: the offset is what its
 -- own order is behind, and only grows. One that fell far behind, as in an outage, keeps a bounded
 -- credit.

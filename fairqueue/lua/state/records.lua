@@ -54,7 +54,8 @@ function Records.new_workspace(name, raw)
   return ws
 end
 
--- Of many flows a call reads those which it is about, see Records.flow; the others stay `others`.
+-- Of a long record only those flows are read that the call needs (Records.flow); the others stay in
+-- ws.others as text.
 function Records.workspace(name)
   local ws = S.workspaces[name]
   if ws then return ws end

@@ -103,7 +103,8 @@ function Removal.pick(ws, queue, priority, element)
   return flow and true or false
 end
 
--- The same for good: return its workspace, which the caller settles, or nil if it waits nowhere.
+-- Remove a waiting job and its record. Return its workspace, which the caller settles; nil: the job
+-- waits nowhere.
 function Removal.by_record(queue, id, record)
   local name, task, priority = Jobs.identity_of(record)
   Shard.refuse_moved(name)

@@ -217,8 +217,8 @@ function Shard.count(key, name)
   call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
 end
 
--- One more of what no process sees happen, since the store began. A number for people: it never
--- stops what it counts.
+-- Count an event that no process sees, since the store began. The number is for people: a count that
+-- fails stops nothing.
 function Shard.count_in_all(what)
   pcall(call, 'HINCRBY', K.totals(), what, 1)
 end

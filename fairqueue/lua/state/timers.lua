@@ -38,6 +38,11 @@ function Timers.overdue(ws)
   return not ws.fired and ws.timer and ws.timer <= now and ws.timer or now
 end
 
+-- Whether anything but a rate may bring it something: most wait for nothing.
+function Timers.may_wait(ws)
+  return ws.waits or ws.timer or ws.scheduled or ws.expiring or ws.follows or ws.move or ws.others
+end
+
 function Timers.arm(ws)
   local at, other = ws.scheduled, Timers.rate_time(ws) or Timers.task_rate_time(ws)
   if other then at = min(at or other, other) end

@@ -38,19 +38,11 @@ function Wakeups.settle_tokens()
   if S.slots_freed > 0 then Wakeups.touch_if_total_opened() end
   for queue in pairs(S.touched_queues) do
     local is_open = Limits.none_is_set() or Limits.is_open(Records.node(queue))
-    if not is_open or call('EXISTS', K.ready(queue), K.token(queue)) < 2 then
-      Wakeups.settle_token(queue, is_open)
-    end
+    local there = is_open and call('EXISTS', K.ready(queue), K.token(queue))
+    if there == 1 and call('EXISTS', K.ready(queue)) == 1 then call('RPUSH', K.token(queue), 1)
+    elseif not there or there == 1 then call('DEL', K.token(queue)) end
   end
   Wakeups.alert_early()
-end
-
-function Wakeups.settle_token(queue, is_open)
-  if is_open and call('EXISTS', K.ready(queue)) == 1 then
-    Wakeups.alert(queue)
-  else
-    call('DEL', K.token(queue))
-  end
 end
 
 -- What is due before the watcher looks again needs another watcher; so it does if there is none.

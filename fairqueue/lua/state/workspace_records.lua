@@ -1,7 +1,7 @@
 -- The form of a workspace's record. It is one hash field:
 --   weight tat last_start start_interval scheduled[/expiring] timer [parent[move]]|;flow...|
 --   ;estimate...
--- An estimate of a task's duration: task=seconds
+-- An estimate of a task's duration: task=microseconds
 -- move: while it moves between groups, what is done and with which other group, see
 -- Settle.change_group: >group/cursor, <group/cursor or =group/cursor
 -- A flow is how a workspace stands in one node: lane_key state since tag arrival cost lanes

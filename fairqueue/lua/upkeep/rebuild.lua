@@ -90,7 +90,8 @@ function Rebuild.workspace(ws)
   Timers.refresh_scheduled(ws)
   Timers.refresh_expiring(ws)
   call('ZREM', K.timer(), ws.name)
-  ws.timer, ws.is_unread, ws.dirty = nil, false, true -- not before: an error stops it half-way
+  -- not before: an error stops it half-way
+  ws.timer, ws.is_unread, ws.dirty, ws.waits = nil, false, true, true
 end
 
 -- The running job of a fence whose lease has no record, or one that cannot be read, as its lease;

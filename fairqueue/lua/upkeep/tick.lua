@@ -204,8 +204,8 @@ function Tick.forget_idle(queue, most)
   return Tick.indebted(node, most)
 end
 
--- The same of the queues of a claim. One that found no job has more time for it, and its claimer
--- comes back soon while more is left.
+-- Forget idle flows of every queue of a claim. A claim that found no job forgets more, and its
+-- claimer comes back soon while flows are left.
 function Tick.forget_idle_of(queues, has_claimed)
   local left = has_claimed and Shard.steps_left() or Shard.IDLE_STEPS
   for _, queue in ipairs(queues) do

@@ -257,7 +257,7 @@ def test_a_batch_tells_what_was_refused(make_app: Make) -> None:
     assert isinstance(error, OperationalError)
     assert isinstance(error.refused[three.id], CapacityExceeded)
     assert (error.scope, error.workspace, error.jobs) == ("workspace", "ada", 2)
-    assert str(error).startswith("3 of 6 jobs of a batch were refused, the first since workspace")
+    assert str(error).startswith("3 of 6 jobs of a batch were refused; the first because workspace")
     assert stored(app) == [("ada", 1), ("bea", 6), ("ada", 4)]
 
 
