@@ -28,9 +28,6 @@ class Waiter(ABC):
     def collect(self) -> bool:
         """End an armed wait that became readable; True: woken, False: timed out."""
 
-    def begin_disarm(self) -> None:  # noqa: B027 - most engines have nothing to send
-        """Ask for the end of an armed wait, so that :meth:`disarm` takes less time."""
-
     @abstractmethod
     def disarm(self) -> bool:
         """End the wait before its time; True: woken meanwhile."""
