@@ -64,17 +64,9 @@ class HandoverStore(OperatorStore):
         yield from self._export_pages(encode(queue), text, b"jobs:0")
 
     def _export_pages(self, queue: str, lists: str, cursor: bytes) -> Iterator[int]:
-        begun = False
-        while not begun or cursor != b"0":
-            begun = True
-            cursor, moved = self._call(
-                "export_jobs",
-                queue=queue,
-                lists=lists,
-                cursor=cursor,
-                count=EXPORT_PAGE,
-                each=EXPORT_EACH,
-            )
+        named = {"queue": queue, "lists": lists}
+        how = {"count": EXPORT_PAGE, "each": EXPORT_EACH}
+        for (moved,) in self._steps("export_jobs", cursor, **named, **how):
             yield int(moved)
 
     def suspend_imports(self, seconds: float) -> None:

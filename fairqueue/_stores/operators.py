@@ -51,11 +51,15 @@ class OperatorStore:
         now = repr(self._clock()) if self._clock else ""
         return self.engine.call(operation, now=now, **arguments)
 
-    def _steps(self, operation: str, **arguments: Value) -> Iterator[list[Any]]:
+    def _steps(
+        self, operation: str, begin: bytes = b"0", end: bytes = b"0", /, **arguments: Value
+    ) -> Iterator[list[Any]]:
         """Run an operation step by step; yield what follows the cursor in each reply."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, *found = self._call(operation, cursor=cursor or b"0", **arguments)
+        cursor = begin
+        is_over = False
+        while not is_over:
+            cursor, *found = self._call(operation, cursor=cursor, **arguments)
+            is_over = cursor == end
             yield found
 
     def has_limits(self) -> bool:
@@ -79,11 +83,7 @@ class OperatorStore:
 
         ``set_limits``, ``pause`` and ``configure`` do so before a task gets its first limit.
         """
-        wanted, cursor = " ".join(tasks), b"0"
-        begun = False
-        while not begun or cursor != b"0":
-            begun = True
-            cursor = self._call("index_tasks", tasks=wanted, cursor=cursor, count=INDEXED_AT_ONCE)
+        for _ in self._steps("index_tasks", tasks=" ".join(tasks), count=INDEXED_AT_ONCE):
             yield
 
     def settle_change(self) -> None:
@@ -228,9 +228,7 @@ class OperatorStore:
         }
         how: dict[str, Value] = {"count": PAGE, "most": most, "cancelled": int(cancelled), **named}
         for name in queues:
-            cursor = b"0"
-            while cursor:
-                cursor, dropped = self._call("purge", queue=name, cursor=cursor, **how)
+            for (dropped,) in self._steps("purge", b"0", b"", queue=name, **how):
                 yield int(dropped)
 
     def cancel(self, job_id: str, *, workspace: str, queue: str) -> Cancelled:
