@@ -29,14 +29,12 @@ from fairqueue._keys import encode, encode_job
 from fairqueue._shards.placement import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
-from fairqueue._stores.handover import HandoverStore
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.permits import PermitStore
-from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
-from fairqueue._stores.repairs import RepairStore
 from fairqueue._stores.schedules import ScheduleStore
-from fairqueue._stores.waiter import Waiter
+from fairqueue._stores.views import ListStore
+from fairqueue._stores.waiter import Waiter, poll_seconds
 from fairqueue._types import (
     Admission,
     AdmittedRequest,
@@ -60,7 +58,7 @@ NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class StoreBase(HandoverStore, RepairStore, ScheduleStore):
+class StoreBase(ListStore, ScheduleStore):
     """The operations of a store of one shard or several, except an owner's numbered calls.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes
