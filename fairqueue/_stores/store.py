@@ -205,17 +205,15 @@ class StoreBase(ListStore, ScheduleStore):
         return int(self._call("reap", max_deliveries=max_deliveries or ""))
 
     def admit_request(
-        self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
+        self, ticket: str, *, lease_seconds: float, waiting_most: int
     ) -> AdmittedRequest:
         """Admit a request for a lease, or let it wait.
 
         It waits if fewer than ``waiting_most`` of its workspace do. The ticket is one of
         :func:`replies.ticket`. A waiting one asks again, which renews its lease and returns whether
-        it is in flight; with ``waiting_most`` 0 it leaves. ``held``: tickets in flight that are
-        renewed first, since an admission drops those whose lease has ended.
+        it is in flight; with ``waiting_most`` 0 it leaves. An admission drops tickets whose lease
+        has ended.
         """
-        if held:
-            self.renew_requests(held, lease_seconds=lease_seconds)
         return replies.admitted_request(
             self._call(
                 "admit_request", ticket=ticket, length=lease_seconds, waiting_most=waiting_most
@@ -321,7 +319,7 @@ class Store(PermitStore, MovesStore, StoreBase):
         and a queue whose head is too far is left alone. If that left fewer jobs than ``n``,
         ``wait_seconds`` is infinite.
         """
-        sent = replies.clock()
+        sent = monotonic()
         reply = self._numbered(
             "claim",
             owner,
