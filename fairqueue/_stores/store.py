@@ -75,14 +75,6 @@ class StoreBase(ListStore, ScheduleStore):
         """Identify the keys: the same for all stores on them, whatever the number of shards."""
         return self.shards[0].engine.store_id
 
-    def of_these(self, shards: Sequence[Store]) -> StoreBase:  # noqa: ARG002 - there is one
-        """Return a store that lists only some of the shards."""
-        return self
-
-    def take_woken(self) -> frozenset[int]:
-        """Return the shards whose waits have woken us since the last call."""
-        return frozenset()
-
     def is_stored(self, job: Job) -> bool:
         """Return whether there is a job of this id on its queue with this payload."""
         return self.home(job.workspace).is_stored(job)

@@ -31,8 +31,6 @@ NOT_OPERATIONS = {
     "look",
     "names_parents",
     "note_wait",
-    "of_these",
-    "take_woken",
     "waiter",
     "waits",
     "would_store",

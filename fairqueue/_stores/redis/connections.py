@@ -27,7 +27,6 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -270,12 +269,10 @@ class Confirmation:
 
     def read(self, connection: Any) -> Any:
         """Read the reply, and those of the commands behind it, so that none is left over."""
-        try:
-            reply = connection.read_response()
-        except ResponseError:
-            self._pass(connection)
-            raise
-        self._look(connection)
+        reply, *marked = [_read_any(connection) for _ in range(1 + REPLIES)]
+        if isinstance(reply, ResponseError):
+            raise reply
+        self._note(connection, marked)
         return reply
 
     def read_and_wait(self, connection: Any) -> Any:
@@ -285,33 +282,29 @@ class Confirmation:
         self._look(connection)
         return reply
 
-    @staticmethod
-    def _pass(connection: Any) -> None:
-        for _ in range(REPLIES):
-            with suppress(ResponseError):
-                connection.read_response()
+    def _look(self, connection: Any, *, sent: bool = True) -> None:
+        self._note(connection, [_read_any(connection) for _ in range(REPLIES)], sent=sent)
 
-    @staticmethod
-    def _read_marked(connection: Any) -> tuple[Any, int]:
-        """Read whether the mark was there, and how many replicas have confirmed."""
-        replies: list[Any] = []
-        for _ in range(REPLIES):
-            try:
-                replies.append(connection.read_response())
-            except ResponseError as error:  # so that none is left over
-                replies.append(error)
+    def _note(self, connection: Any, replies: Sequence[Any], *, sent: bool = True) -> None:
+        """Note whether the mark was there, and how many replicas have confirmed."""
         for reply in replies:
             if isinstance(reply, ResponseError):
                 raise reply
-        return replies[0], int(replies[-1])
-
-    def _look(self, connection: Any, *, sent: bool = True) -> None:
-        is_marked, confirmed = self._read_marked(connection)
+        is_marked, _, confirmed = replies
         if not is_marked:
             connection.send_packed_command((self._first,))
-            _, confirmed = self._read_marked(connection)
+            self._look(connection, sent=sent)
+            return
         self._are_missing = confirmed < self._replicas.least
         self._replicas.check(confirmed, sent=sent)
+
+
+def _read_any(connection: Any) -> Any:
+    """Read one reply, also one that is an error."""
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
 
 
 def confirmation_of(wire: Wire | None, replicas: Replicas, mark: str) -> Confirmation | None:
