@@ -89,14 +89,6 @@ class StoreBase(ListStore, ScheduleStore):
         ``shards``: those to ask; default: all.
         """
 
-    def check(self, *, strict: bool = True) -> None:
-        """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
-
-        ConfigurationError also if other processes use these keys with other shards. For ``strict``
-        see :meth:`Engine.check`.
-        """
-        raise NotImplementedError
-
     def publish(self, job: Job, admission: Admission, *, shards: str = "") -> Published:
         """Enqueue one job, unless its id was published before or its unique key is held.
 

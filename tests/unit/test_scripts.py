@@ -17,7 +17,6 @@ from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
 
 NOT_OPERATIONS = {
-    "check",
     "clone",
     "close",
     "fleet",

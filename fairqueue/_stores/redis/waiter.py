@@ -6,32 +6,17 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
+from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis.connections import Wire, connect_soon
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
 UNBLOCK_SECONDS, AGAIN_SECONDS = 1.0, 0.02
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
-
-
-class Waited(Protocol):
-    """What a waiter needs of its engine."""
-
-    is_one_of_several: bool
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the server is silent, so that no call waits for it."""
-
-    def refuse_if_open(self) -> None:
-        """Raise StoreUnavailable if the server is silent."""
-
-    def leave_alone(self) -> None:
-        """The server has not answered."""
 
 
 class RedisWaiter(Waiter):
@@ -42,7 +27,7 @@ class RedisWaiter(Waiter):
         client: redis.Redis,
         wire: Wire | None,
         tokens: Callable[[], list[str]],
-        engine: Waited,
+        engine: Engine,
     ) -> None:
         self._client, self._wire = client, wire
         self._engine = engine

@@ -65,7 +65,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """Check each server, and that all agree on the shards.
 
         The shards of a server that is away are checked before the first call to them. Raises
-        StoreUnavailable if all servers are away.
+        StoreUnavailable if all servers are away. For ``strict`` see :meth:`Engine.check`.
         """
         errors, checked, shards = Errors(), set[str](), self.shards
 
