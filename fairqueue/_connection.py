@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairqueue._stores.engine import UnsafeServer
+from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import StoreBase
 
 
@@ -14,7 +15,7 @@ class Connection:
     ``bring`` stores the limits of the process; None: a tool that neither publishes nor claims.
     """
 
-    def __init__(self, store: StoreBase, bring: Callable[[], bool] | None) -> None:
+    def __init__(self, store: ShardedStore, bring: Callable[[], bool] | None) -> None:
         self._store, self._bring = store, bring
         self._is_ready = self._is_reached = False
 

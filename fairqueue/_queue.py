@@ -46,7 +46,6 @@ from fairqueue.errors import (
     PublishInterrupted,
 )
 from fairqueue.operate import Operators
-from fairqueue.operate.admin import Admin
 from fairqueue.operate.similar_names import SimilarNames
 from fairqueue.schedules import Core, Schedules
 
@@ -98,7 +97,7 @@ class FairQueue:
         self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
         self.history, self.job, self.watch = parts.history, parts.statuses.job, parts.statuses.watch
-        self.acts, self.admin = parts.acts, Admin(parts)
+        self.acts = parts.acts
         core = Core(self._connected, self._connection.reached, self.settings, self.publish_many)
         self.schedules = self.acts.watch(Schedules(core), "schedules")
         """Jobs at times of their own, whose ticks workers publish."""

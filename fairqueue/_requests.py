@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from random import uniform
 from types import TracebackType
@@ -26,7 +27,7 @@ from fairqueue._threads import (
 from fairqueue._types import AdmittedRequest
 from fairqueue._utils import Throttle
 from fairqueue._validation import check_name
-from fairqueue.errors import RequestRejected
+from fairqueue.errors import RequestRejected, StoreUnavailable
 from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.requests")
@@ -140,11 +141,12 @@ class Requests:
 
     def _ask(self, ticket: Ticket, waiting_most: int) -> None:
         try:
-            reply = self._connected().admit_request(
-                ticket.text,
-                lease_seconds=self._lease_seconds,
-                waiting_most=waiting_most,
-                held=self._in_flight() if self._is_late() else (),
+            store = self._connected()
+            if self._is_late():
+                with suppress(StoreUnavailable):  # of another shard, or this call raises it, too
+                    self.renew(store)
+            reply = store.admit_request(
+                ticket.text, lease_seconds=self._lease_seconds, waiting_most=waiting_most
             )
         except BaseException:  # if the store admits it all the same, that lasts for a lease
             self._forget(ticket)
@@ -154,7 +156,7 @@ class Requests:
             self._forget(ticket)
             raise _rejected(ticket, reply)
         if ticket.text not in self._held:  # it was ended meanwhile
-            self._connected().end_request(ticket.text)
+            store.end_request(ticket.text)
 
     def turns(self, ticket: Ticket, *, within_seconds: float) -> Iterator[float]:
         """Yield the seconds to sleep before each next look, until the ticket is in flight.

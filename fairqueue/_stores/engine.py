@@ -120,10 +120,6 @@ class Engine(ABC):
         self.breaker.answered()
         return reply
 
-    def arguments_of(self, operation: str) -> tuple[str, ...]:
-        """Name the arguments of an operation, as its header does."""
-        return self._library.arguments_of(operation)
-
     @property
     def breaker(self) -> CircuitBreaker:
         """The breaker of this server, shared by all engines of this process."""
@@ -142,6 +138,9 @@ class Engine(ABC):
             )
             error.may_be_stored = False
             raise error
+
+    def leave_alone(self) -> None:  # noqa: B027 - this process answers
+        """Fail all calls to a server that has not answered, where there are others."""
 
     def _tell(self, error: Exception) -> None:
         """Raise for a script's reply that keys are of another release, or on another shard."""

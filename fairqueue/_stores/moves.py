@@ -153,9 +153,8 @@ class MovesStore(OperatorStore):
 
         Jobs come again until the caller has dropped them. From ``b"0"`` on there are none.
         """
-        cursor = begin
-        while cursor != b"end":
-            items, cursor = self._call("pages", workspace=encode(workspace), cursor=cursor)
+        name = encode(workspace)
+        for (items,) in self._steps("pages", begin, b"end", workspace=name):
             if items:
                 yield items
 
@@ -191,11 +190,7 @@ class MovesStore(OperatorStore):
 
     def shard_settings(self) -> Iterator[tuple[bytes, list[list[bytes]]]]:
         """Yield pages of the limits that concern all shards: retention, and rows."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, retention, *rows = self._call(
-                "shard_settings", cursor=cursor or b"0", count=SETTINGS_AT_ONCE
-            )
+        for retention, *rows in self._steps("shard_settings", count=SETTINGS_AT_ONCE):
             yield retention, rows
 
     def put_shard_settings(self, retention: bytes, rows: Sequence[Sequence[bytes]]) -> None:

@@ -1,15 +1,15 @@
-"""The operators' half of a store: limits, pauses, cancelling, dead letters, imports."""
+"""The operators' half of a store: limits, pauses, cancelling, dead letters, repairs, handover."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
 from fairqueue._stores import limits_text, replies
-from fairqueue._stores.engine import Engine, Value
+from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
 from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
@@ -20,7 +20,7 @@ from fairqueue._types import (
     StoredLimits,
 )
 from fairqueue._utils import Throttle, process_name
-from fairqueue.errors import UniqueKeyHeld
+from fairqueue.errors import FairQueueError, UniqueKeyHeld
 from fairqueue.explained import JobState
 from fairqueue.rows import FoundJob
 
@@ -31,6 +31,10 @@ FORGOTTEN_AT_ONCE = 50
 KEEP_ANSWERS_SECONDS = 3600.0
 INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
+IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
+EXPORT_PAGE = 50
+EXPORT_EACH = 10  # jobs of one workspace in one call
+HEADS_AT_ONCE = 200
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
@@ -51,11 +55,15 @@ class OperatorStore:
         now = repr(self._clock()) if self._clock else ""
         return self.engine.call(operation, now=now, **arguments)
 
-    def _steps(self, operation: str, **arguments: Value) -> Iterator[list[Any]]:
+    def _steps(
+        self, operation: str, begin: bytes = b"0", end: bytes = b"0", /, **arguments: Value
+    ) -> Iterator[list[Any]]:
         """Run an operation step by step; yield what follows the cursor in each reply."""
-        cursor = b""
-        while cursor != b"0":
-            cursor, *found = self._call(operation, cursor=cursor or b"0", **arguments)
+        cursor = begin
+        is_over = False
+        while not is_over:
+            cursor, *found = self._call(operation, cursor=cursor, **arguments)
+            is_over = cursor == end
             yield found
 
     def has_limits(self) -> bool:
@@ -79,11 +87,7 @@ class OperatorStore:
 
         ``set_limits``, ``pause`` and ``configure`` do so before a task gets its first limit.
         """
-        wanted, cursor = " ".join(tasks), b"0"
-        begun = False
-        while not begun or cursor != b"0":
-            begun = True
-            cursor = self._call("index_tasks", tasks=wanted, cursor=cursor, count=INDEXED_AT_ONCE)
+        for _ in self._steps("index_tasks", tasks=" ".join(tasks), count=INDEXED_AT_ONCE):
             yield
 
     def settle_change(self) -> None:
@@ -228,9 +232,7 @@ class OperatorStore:
         }
         how: dict[str, Value] = {"count": PAGE, "most": most, "cancelled": int(cancelled), **named}
         for name in queues:
-            cursor = b"0"
-            while cursor:
-                cursor, dropped = self._call("purge", queue=name, cursor=cursor, **how)
+            for (dropped,) in self._steps("purge", b"0", b"", queue=name, **how):
                 yield int(dropped)
 
     def cancel(self, job_id: str, *, workspace: str, queue: str) -> Cancelled:
@@ -358,3 +360,80 @@ class OperatorStore:
         if scope == "task":
             self.settle_change()
         return Pause(before.decode()) if before else None
+
+    def heads(self, kind: str, name: str, cursor: bytes) -> list[bytes]:
+        """Return a page of the jobs of a queue (``jobs``) or of ``dead_letters``, without payloads.
+
+        The next cursor comes first, then ids and first lines in turn; names are encoded.
+        """
+        found: Any = self._call("heads", kind=kind, name=name, cursor=cursor, count=HEADS_AT_ONCE)
+        return list(found)
+
+    def rebuild(self, what: str, names: Sequence[str], extra: str = "") -> str:
+        """Rebuild one thing that the auditor has found; return what was done, in a word, or ''.
+
+        One atomic step, which looks again and changes nothing that is sound. Names are encoded.
+        """
+        word: bytes = self._call("rebuild", what=what, names="\n".join(names), extra=extra)
+        return word.decode()
+
+    def import_message(
+        self,
+        source: str,
+        job: Job,
+        *,
+        kind: str,
+        without_workspace: bool = False,
+        shards: str = "",
+    ) -> bool:
+        """Replace the next message of another system's list with a job, in one step.
+
+        See :meth:`fairqueue.operate.Jobs.import_message`. Raises FairQueueError while imports are
+        suspended; WorkspaceMoves, as :meth:`publish` does.
+        """
+        done = self._call(
+            "import_message",
+            list=source,
+            message=job.payload,
+            job=replies.job_text(job),
+            delay=job.delay_seconds or 0,
+            kind=kind,
+            unnamed=int(without_workspace),
+            shards=shards,
+        )
+        if done == IMPORT_MOVES:
+            raise WorkspaceMoves(job.workspace)
+        if done == IMPORTS_SUSPENDED:
+            raise FairQueueError(
+                "imports are suspended while jobs are exported to the other system: "
+                "import again when the export has ended, or call suspend_imports(0)"
+            )
+        return bool(done)
+
+    def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
+        """Move a queue's waiting and scheduled jobs into other lists; items as in purge."""
+        text = " ".join(f"{least} {encode(name)}" for least, name in lists)
+        moved = 1
+        while moved:
+            moved = 0
+            for some in self._export_pages(encode(queue), text, b"0"):
+                moved += some
+                yield some
+        yield from self._export_pages(encode(queue), text, b"jobs:0")
+
+    def _export_pages(self, queue: str, lists: str, cursor: bytes) -> Iterator[int]:
+        named = {"queue": queue, "lists": lists}
+        how = {"count": EXPORT_PAGE, "each": EXPORT_EACH}
+        for (moved,) in self._steps("export_jobs", cursor, **named, **how):
+            yield int(moved)
+
+    def suspend_imports(self, seconds: float) -> None:
+        """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
+        self._call("suspend_imports", seconds=seconds)
+
+    def imported(self) -> Mapping[str, int]:
+        """Return how many messages were ever imported, by kind."""
+        found = self._call("imported")
+        return {
+            kind.decode(): int(count) for kind, count in zip(found[::2], found[1::2], strict=True)
+        }

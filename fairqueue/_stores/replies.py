@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -269,11 +268,6 @@ def job(job_id: str, queue: str, record: bytes) -> Job:
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, *_ = header.split()
     return Job(job_id, decode(workspace), queue, decode(task), payload, int(priority))
-
-
-def clock() -> float:
-    """Read this process's monotonic clock; a lease counts from before the claim was sent."""
-    return time.monotonic()
 
 
 def counts(text: bytes) -> dict[str, int]:

@@ -106,11 +106,7 @@ class ScheduleStore(OperatorStore):
     ) -> Iterator[tuple[float, list[StoredSchedule]]]:
         """Yield the time and a page: all, in their order, or those of a workspace, or one of it."""
         named = {"workspace": encode(workspace), "schedule": encode(schedule)}
-        cursor = b""
-        while cursor != b"0":
-            now, cursor, *found = self._call(
-                "schedules", **named, cursor=cursor or b"0", count=SCHEDULES_AT_ONCE
-            )
+        for now, *found in self._steps("schedules", **named, count=SCHEDULES_AT_ONCE):
             yield float(now), _read(found)
 
 

@@ -29,14 +29,12 @@ from fairqueue._keys import encode, encode_job
 from fairqueue._shards.placement import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
-from fairqueue._stores.handover import HandoverStore
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.permits import PermitStore
-from fairqueue._stores.polling import poll_seconds
 from fairqueue._stores.publishes import Outcome, Publishes
-from fairqueue._stores.repairs import RepairStore
 from fairqueue._stores.schedules import ScheduleStore
-from fairqueue._stores.waiter import Waiter
+from fairqueue._stores.views import ListStore
+from fairqueue._stores.waiter import Waiter, poll_seconds
 from fairqueue._types import (
     Admission,
     AdmittedRequest,
@@ -60,7 +58,7 @@ NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
 
 
-class StoreBase(HandoverStore, RepairStore, ScheduleStore):
+class StoreBase(ListStore, ScheduleStore):
     """The operations of a store of one shard or several, except an owner's numbered calls.
 
     There is one method per operation. Each is one atomic step unless it says otherwise: it writes
@@ -77,14 +75,6 @@ class StoreBase(HandoverStore, RepairStore, ScheduleStore):
         """Identify the keys: the same for all stores on them, whatever the number of shards."""
         return self.shards[0].engine.store_id
 
-    def of_these(self, shards: Sequence[Store]) -> StoreBase:  # noqa: ARG002 - there is one
-        """Return a store that lists only some of the shards."""
-        return self
-
-    def take_woken(self) -> frozenset[int]:
-        """Return the shards whose waits have woken us since the last call."""
-        return frozenset()
-
     def is_stored(self, job: Job) -> bool:
         """Return whether there is a job of this id on its queue with this payload."""
         return self.home(job.workspace).is_stored(job)
@@ -98,14 +88,6 @@ class StoreBase(HandoverStore, RepairStore, ScheduleStore):
 
         ``shards``: those to ask; default: all.
         """
-
-    def check(self, *, strict: bool = True) -> None:
-        """Raise ConfigurationError or StoreUnavailable if the server cannot keep the promises.
-
-        ConfigurationError also if other processes use these keys with other shards. For ``strict``
-        see :meth:`Engine.check`.
-        """
-        raise NotImplementedError
 
     def publish(self, job: Job, admission: Admission, *, shards: str = "") -> Published:
         """Enqueue one job, unless its id was published before or its unique key is held.
@@ -207,17 +189,15 @@ class StoreBase(HandoverStore, RepairStore, ScheduleStore):
         return int(self._call("reap", max_deliveries=max_deliveries or ""))
 
     def admit_request(
-        self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
+        self, ticket: str, *, lease_seconds: float, waiting_most: int
     ) -> AdmittedRequest:
         """Admit a request for a lease, or let it wait.
 
         It waits if fewer than ``waiting_most`` of its workspace do. The ticket is one of
         :func:`replies.ticket`. A waiting one asks again, which renews its lease and returns whether
-        it is in flight; with ``waiting_most`` 0 it leaves. ``held``: tickets in flight that are
-        renewed first, since an admission drops those whose lease has ended.
+        it is in flight; with ``waiting_most`` 0 it leaves. An admission drops tickets whose lease
+        has ended.
         """
-        if held:
-            self.renew_requests(held, lease_seconds=lease_seconds)
         return replies.admitted_request(
             self._call(
                 "admit_request", ticket=ticket, length=lease_seconds, waiting_most=waiting_most
@@ -323,7 +303,7 @@ class Store(PermitStore, MovesStore, StoreBase):
         and a queue whose head is too far is left alone. If that left fewer jobs than ``n``,
         ``wait_seconds`` is infinite.
         """
-        sent = replies.clock()
+        sent = monotonic()
         reply = self._numbered(
             "claim",
             owner,

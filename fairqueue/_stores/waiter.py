@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from random import uniform
 
 SLACK_SECONDS = 5.0
 """How long an armed wait may take to end after its time is up."""
+POLL_SECONDS = 3.0
+POLL_LEASES = 0.3  # idle claimers call more often than every third of a lease
+JITTER = (0.75, 1.0)
+
+
+def poll_seconds(
+    lease_seconds: float,
+    shards: int = 1,
+    jitter: Callable[[float, float], float] = uniform,
+) -> float:
+    """Return the safety poll, jittered so that claimers do not call together.
+
+    With several ``shards`` on one server, each is polled less often.
+    """
+    return min(POLL_SECONDS * shards, POLL_LEASES * lease_seconds) * jitter(*JITTER)
 
 
 class Waiter(ABC):
@@ -27,9 +44,6 @@ class Waiter(ABC):
     @abstractmethod
     def collect(self) -> bool:
         """End an armed wait that became readable; True: woken, False: timed out."""
-
-    def begin_disarm(self) -> None:  # noqa: B027 - most engines have nothing to send
-        """Ask for the end of an armed wait, so that :meth:`disarm` takes less time."""
 
     @abstractmethod
     def disarm(self) -> bool:

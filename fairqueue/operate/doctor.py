@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 
 from fairqueue._settings import Settings
-from fairqueue._stores.sharded.limits import refuse_small_parts
+from fairqueue._stores.sharded import sharded
+from fairqueue._stores.sharded.limits import refuse_small
 from fairqueue._stores.sharded.mover import Moved, Mover
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import DeadLetter
@@ -96,7 +97,7 @@ class Doctor:
     def _status(self, away: Mapping[str, StoreUnavailable]) -> Status:
         store = self._connected()
         there = [shard for shard in store.shards if shard.engine.server not in away]
-        here = store.of_these(there) if away else store
+        here = sharded(store).of_these(there) if away else store
         views = Views(lambda: here, self._settings)
         servers = chain(of_away(store, away), of_servers(there), of_layout(there))
         rows, every = views.queues(), views.workers(gone=True)
@@ -149,7 +150,8 @@ class Doctor:
         process does this.
         """
         mover = Mover(self._connected(), to, wait_seconds=wait_seconds, progress=progress)
-        refuse_small_parts(self._connected().shards[0], to)
+        for row in chain.from_iterable(self._connected().shards[0].stored_limits()):
+            refuse_small(row.scope, row.name, row.limits, to)
         return mover.survey() if dry_run else mover.run()
 
 

@@ -274,17 +274,6 @@ def test_what_a_renewal_does_not_name_ends(web: Web, clock: ManualClock) -> None
     assert not web.store.end_request(late)
 
 
-def test_places_are_renewed_before_an_admission_drops_them(web: Web, clock: ManualClock) -> None:
-    """After an outage: what the process names beside the admission keeps its place."""
-    limit(web.store, a=1)
-    mine = web.ask("a")
-    clock.advance(LEASE_SECONDS + 1)
-    new = replies.ticket(web.owner, "a", 9)
-    reply = web.store.admit_request(new, lease_seconds=LEASE_SECONDS, waiting_most=0, held=[mine])
-    assert reply.state == "rejected"
-    assert web.store.count_requests("a") == (1, 1, 0)
-
-
 def test_a_worker_drops_the_tickets_of_processes_that_are_gone(
     web: Web, clock: ManualClock
 ) -> None:

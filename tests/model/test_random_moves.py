@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from fairqueue import Job, Limits
-from fairqueue._stores import fairness, polling
+from fairqueue._stores import fairness, waiter
 from fairqueue.adapters import Admission
 from fairqueue.testing import embedded_redis
 from tests.model import tally
@@ -49,7 +49,7 @@ def redis_client() -> Iterator[redis.Redis]:
 @pytest.fixture
 def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove the jitter, which would differ between the engines."""
-    monkeypatch.setattr(polling, "JITTER", (1.0, 1.0))
+    monkeypatch.setattr(waiter, "JITTER", (1.0, 1.0))
     monkeypatch.setattr(fairness, "JITTER", (1.0, 1.0))
 
 

@@ -127,7 +127,7 @@ def _told(claimed: Claimed) -> tuple[object, ...]:
 
 @pytest.fixture(autouse=True)
 def _no_jitter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairqueue._stores.polling.JITTER", (1.0, 1.0))
+    monkeypatch.setattr("fairqueue._stores.waiter.JITTER", (1.0, 1.0))
 
 
 @pytest.mark.parametrize("seed", range(2))

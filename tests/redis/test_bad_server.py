@@ -14,8 +14,9 @@ import pytest
 import redis
 
 from fairqueue import Cancelled, ConfigurationError, FairQueue, Scope, StoreUnavailable
+from fairqueue._stores.memory.commands import NAMES
 from fairqueue._stores.redis import dangers
-from fairqueue._stores.redis.permissions import calls, commands_of_scripts, missing_permissions
+from fairqueue._stores.redis.permissions import calls, missing_permissions
 from fairqueue.adapters import Ending, Finish
 from fairqueue.dashboard import Role, app
 from fairqueue.metrics import collector
@@ -26,6 +27,8 @@ from tests.metrics.scraping import scrape
 from tests.redis.tracing import WAYS
 from tests.unit.conftest import Shell
 
+COMMANDS = {name.rstrip("_").upper() for name in NAMES}
+"""Those of the scripts: see test_commands.py."""
 SECRET = "hunter2-hunter2"
 
 
@@ -282,7 +285,7 @@ def test_other_keys_are_named(own_server: EmbeddedServer) -> None:
 
 def test_a_user_who_may_not_ask_is_not_checked(own_server: EmbeddedServer) -> None:
     """With the commands that fairqueue needs and no others, everything works."""
-    allowed = [f"+{name.lower()}" for name in {*commands_of_scripts(), "BLPOP", "INFO"}]
+    allowed = [f"+{name.lower()}" for name in {*COMMANDS, "BLPOP", "INFO"}]
     url = _user(own_server, "~{fairqueue:0}:*", *allowed, "+evalsha", "+script|load", "+hello")
     with FairQueue(url) as queue:
         queue.connect()
@@ -353,7 +356,7 @@ def test_each_command_of_the_scripts_is_asked_for(redis_client: redis.Redis) -> 
     """The list of what is asked is the list of what the scripts run, and has the right arity."""
     asked = {call[0] for call in calls("k")}
     brings = {"FCALL", "FUNCTION", "EVALSHA", "EVAL", "SCRIPT"}
-    assert asked - {*brings, "BLPOP"} == commands_of_scripts()
+    assert asked - {*brings, "BLPOP"} == COMMANDS
     assert missing_permissions(redis_client, "k") is None
     for call in calls("k"):
         reply = redis_client.execute_command("ACL", "DRYRUN", "default", *call)

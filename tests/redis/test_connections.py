@@ -180,7 +180,6 @@ def test_the_end_of_a_wait_may_be_interrupted_at_every_instruction(
 
         def arm_and_disarm() -> None:
             waiting.arm(5)
-            waiting.begin_disarm()
             waiting.disarm()
 
         def after() -> None:

@@ -191,6 +191,7 @@ def test_requests_are_renewed_on_every_shard(shards: Shards, lose: bool) -> None
     assert [shards.store.count_requests(name) for name in HOMES] == [(3, 1, 0)] * 3
 
 
+@pytest.mark.usefixtures("servers_apart")
 def test_requests_of_other_shards_are_renewed_while_one_is_away(shards: Shards) -> None:
     """The error is raised when all were asked."""
     held = tickets(*HOMES)
@@ -202,9 +203,7 @@ def test_requests_of_other_shards_are_renewed_while_one_is_away(shards: Shards) 
         with pytest.raises(StoreUnavailable):
             shards.store.renew_requests(held, lease_seconds=LEASE_SECONDS)
         new = tickets(HOMES[1], owner="p2")[0]
-        reply = shards.store.admit_request(
-            new, lease_seconds=LEASE_SECONDS, waiting_most=0, held=held
-        )
+        reply = shards.store.admit_request(new, lease_seconds=LEASE_SECONDS, waiting_most=0)
         assert reply.state == "in_flight"
         assert shards.store.end_request(new)
     assert [shards.store.shards[i].count_requests(HOMES[i])[1] for i in (1, 2)] == [1, 1]

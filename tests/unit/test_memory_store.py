@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Job, Settings
-from fairqueue._stores import open_store, polling
+from fairqueue._stores import open_store, waiter
 from fairqueue._stores.engine import Entry
 from fairqueue._stores.memory import Database, MemoryEngine
 from fairqueue._stores.memory.commands import Commands
@@ -114,7 +114,7 @@ def _keys_of_a_day(seed: int) -> list[Entry]:
 
 def test_a_simulation_can_be_repeated_by_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same clock and random seed, all keys and their order are the same."""
-    monkeypatch.setattr(polling, "JITTER", (1.0, 1.0))
+    monkeypatch.setattr(waiter, "JITTER", (1.0, 1.0))
     one, again, other = map(_keys_of_a_day, (1, 1, 2))
     assert one == again != other
 

@@ -17,7 +17,6 @@ from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
 
 NOT_OPERATIONS = {
-    "check",
     "clone",
     "close",
     "fleet",
@@ -31,8 +30,6 @@ NOT_OPERATIONS = {
     "look",
     "names_parents",
     "note_wait",
-    "of_these",
-    "take_woken",
     "waiter",
     "waits",
     "would_store",

@@ -26,8 +26,7 @@ from __future__ import annotations
 import select
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -99,38 +98,6 @@ def read_one(connection: Any) -> Any:
     return connection.read_response()
 
 
-class Sent:
-    """A command on its way, over a connection that no other call has until its reply is read."""
-
-    def __init__(self, connections: _Connections, packed: bytes) -> None:
-        self._connections, self._connection = connections, connections.take()
-        with self._giving_back():
-            self._connection.send_packed_command((packed,))
-
-    def is_answered(self, *, within: float) -> bool:
-        """Wait until the reply can be read."""
-        return _has_input(self._connection, max(0.0, within))
-
-    def reply(self) -> Any:
-        """Wait for the reply."""
-        with self._giving_back():
-            reply = self._connection.read_response()
-        self._connections.give_back(self._connection, is_kept=True)
-        return reply
-
-    def disconnect(self) -> None:
-        """Close the connection, since its reply will not be read."""
-        self._connection.disconnect()
-
-    @contextmanager
-    def _giving_back(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as error:
-            self._connections.give_back(self._connection, is_kept=_keeps_connection(error))
-            raise
-
-
 class Wire:
     """Carries one client's calls, beside that client.
 
@@ -167,7 +134,8 @@ class Wire:
             times, sent = times + 1, monotonic()
             connection.send_packed_command((packed,))
             if is_there is not None:
-                _await_reply(connection, is_there)
+                patience = min(PATIENCE_SECONDS, connection.socket_timeout or PATIENCE_SECONDS)
+                _await_reply(connection, patience, is_there)
             reply = read(connection)
             if monotonic() > sent + ASK_SECONDS and _is_doubted(connection):
                 raise redis.ConnectionError("this server was found silent before it answered")
@@ -202,9 +170,18 @@ class Wire:
         """Run a command on one of several servers; ``is_there``: see :meth:`exchange`."""
         return self.exchange(head((), len(command)) + packed(command), is_there=is_there)
 
-    def send(self, *command: bytes) -> Sent:
-        """Send a command whose reply is read later, without retries."""
-        return Sent(self._connections, head((), len(command)) + packed(command))
+    def ask(self, *command: str, within: float) -> Any:
+        """Run a command once, without retries; redis.TimeoutError: no reply came in time."""
+        connection = self._connections.take()
+        try:
+            connection.send_command(*command)
+            _await_reply(connection, within)
+            reply = connection.read_response()
+        except BaseException as error:
+            self._connections.give_back(connection, is_kept=_keeps_connection(error))
+            raise
+        self._connections.give_back(connection, is_kept=True)
+        return reply
 
     def close(self) -> None:
         """Close idle connections; the wire may be used again."""
@@ -215,11 +192,12 @@ def _keeps_connection(error: BaseException) -> bool:
     return isinstance(error, ResponseError) and not is_from_wrong_server(error)
 
 
-def _await_reply(connection: Any, is_there: Callable[[], bool]) -> None:
+def _await_reply(
+    connection: Any, seconds: float, is_there: Callable[[], bool] = lambda: False
+) -> None:
     """Wait for the reply, unless the server is silent."""
-    patience = min(PATIENCE_SECONDS, connection.socket_timeout or PATIENCE_SECONDS)
-    if not _has_input(connection, patience) and not is_there():
-        raise redis.TimeoutError("no answer, also to a probe")
+    if not _has_input(connection, seconds) and not is_there():
+        raise redis.TimeoutError("no answer in time")
 
 
 def _is_doubted(connection: Any) -> bool:
@@ -291,12 +269,10 @@ class Confirmation:
 
     def read(self, connection: Any) -> Any:
         """Read the reply, and those of the commands behind it, so that none is left over."""
-        try:
-            reply = connection.read_response()
-        except ResponseError:
-            self._pass(connection)
-            raise
-        self._look(connection)
+        reply, *marked = [_read_any(connection) for _ in range(1 + REPLIES)]
+        if isinstance(reply, ResponseError):
+            raise reply
+        self._note(connection, marked)
         return reply
 
     def read_and_wait(self, connection: Any) -> Any:
@@ -306,33 +282,29 @@ class Confirmation:
         self._look(connection)
         return reply
 
-    @staticmethod
-    def _pass(connection: Any) -> None:
-        for _ in range(REPLIES):
-            with suppress(ResponseError):
-                connection.read_response()
+    def _look(self, connection: Any, *, sent: bool = True) -> None:
+        self._note(connection, [_read_any(connection) for _ in range(REPLIES)], sent=sent)
 
-    @staticmethod
-    def _read_marked(connection: Any) -> tuple[Any, int]:
-        """Read whether the mark was there, and how many replicas have confirmed."""
-        replies: list[Any] = []
-        for _ in range(REPLIES):
-            try:
-                replies.append(connection.read_response())
-            except ResponseError as error:  # so that none is left over
-                replies.append(error)
+    def _note(self, connection: Any, replies: Sequence[Any], *, sent: bool = True) -> None:
+        """Note whether the mark was there, and how many replicas have confirmed."""
         for reply in replies:
             if isinstance(reply, ResponseError):
                 raise reply
-        return replies[0], int(replies[-1])
-
-    def _look(self, connection: Any, *, sent: bool = True) -> None:
-        is_marked, confirmed = self._read_marked(connection)
+        is_marked, _, confirmed = replies
         if not is_marked:
             connection.send_packed_command((self._first,))
-            _, confirmed = self._read_marked(connection)
+            self._look(connection, sent=sent)
+            return
         self._are_missing = confirmed < self._replicas.least
         self._replicas.check(confirmed, sent=sent)
+
+
+def _read_any(connection: Any) -> Any:
+    """Read one reply, also one that is an error."""
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
 
 
 def confirmation_of(wire: Wire | None, replicas: Replicas, mark: str) -> Confirmation | None:

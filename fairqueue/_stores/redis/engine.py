@@ -90,17 +90,15 @@ class RedisEngine(Engine):
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         call = self._calls.get(operation)
         if call is None:
-            call = self._calls[operation] = self._call_of(operation)
+            keys = self.keys.declared()
+            call = OperationCall(self.delivery, operation, keys, self._confirmation)
+            self._calls[operation] = call
         waits = self.is_patient if operation in PATIENT else not self.is_one_of_several
         try:  # every job's calls pass here: no context manager
             return call(values) if waits else call(values, self._is_there)
         except redis.RedisError as error:
             self._note(error)
             raise_told(error)
-
-    def _call_of(self, operation: str) -> OperationCall:
-        keys = self.keys.declared()
-        return OperationCall(self.delivery, operation, keys, self._confirmation)
 
     def _is_there(self) -> bool:
         """Whether the server answers a probe."""

@@ -6,14 +6,10 @@ An ACL that lacks one command would stop scripts in the middle. Redis 7.0 and Va
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import redis
-
-from fairqueue._stores.library import load
 
 BEHIND_THE_KEY = {
     0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP PERSIST RPOP SCARD SMEMBERS "
@@ -23,19 +19,12 @@ BEHIND_THE_KEY = {
     2: "HINCRBY HSET HSETNX LRANGE ZADD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE ZREVRANGE",
 }
 """Commands by the least number of arguments after the key."""
-OPTIONS = frozenset({"COUNT", "LIMIT", "MATCH", "MAXLEN", "PX", "RANK", "WITHSCORES"})
 ALLOWED = {b"OK", "OK"}
 FUNCTIONS = {"FCALL", "FUNCTION|LOAD"}
 SCRIPTS = {"EVALSHA", "EVAL", "SCRIPT|LOAD"}
 BRING_SCRIPTS = {"EVAL", "SCRIPT|LOAD"}
 HIDDEN = "not found"
 """Answers for a command that rename-command has hidden."""
-
-
-@cache
-def commands_of_scripts() -> frozenset[str]:
-    """Name every command that a script runs."""
-    return frozenset(re.findall("'([A-Z]+)'", load().text)) - OPTIONS
 
 
 def calls(key: str) -> Iterator[tuple[str, ...]]:

@@ -6,32 +6,17 @@ import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
-from fairqueue._stores.redis.connections import Sent, Wire, connect_soon
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.redis.connections import Wire, connect_soon
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 
 UNBLOCK_SECONDS, AGAIN_SECONDS = 1.0, 0.02
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
-
-
-class Waited(Protocol):
-    """What a waiter needs of its engine."""
-
-    is_one_of_several: bool
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the server is silent, so that no call waits for it."""
-
-    def refuse_if_open(self) -> None:
-        """Raise StoreUnavailable if the server is silent."""
-
-    def leave_alone(self) -> None:
-        """The server has not answered."""
 
 
 class RedisWaiter(Waiter):
@@ -42,7 +27,7 @@ class RedisWaiter(Waiter):
         client: redis.Redis,
         wire: Wire | None,
         tokens: Callable[[], list[str]],
-        engine: Waited,
+        engine: Engine,
     ) -> None:
         self._client, self._wire = client, wire
         self._engine = engine
@@ -50,7 +35,6 @@ class RedisWaiter(Waiter):
         self._turn = 0
         self._connection: Any = None
         self._armed = False
-        self._unblocking: Sent | None = None
 
     def _connect(self) -> Any:
         if self._connection is None:
@@ -89,12 +73,6 @@ class RedisWaiter(Waiter):
             self.taken = reply[0].decode() if isinstance(reply[0], bytes) else reply[0]
         return reply is not None
 
-    def begin_disarm(self) -> None:
-        """Tell the server to end the wait, without waiting for its reply."""
-        if self._armed and self._id is not None and not self._engine.is_open:
-            with self._dropping():
-                self._unblock()
-
     def disarm(self) -> bool:
         """End the wait on the server's side, or else close its connection."""
         if not self._armed:
@@ -112,13 +90,6 @@ class RedisWaiter(Waiter):
                 return False
             return self.collect()
 
-    def _unblock(self) -> None:
-        """Tell the server to end the wait, unless it is being told."""
-        if self._wire is None:
-            self._client.execute_command("CLIENT", "UNBLOCK", self._id)
-        elif self._unblocking is None:
-            self._unblocking = self._wire.send(b"CLIENT", b"UNBLOCK", b"%d" % self._id)
-
     def _end(self) -> bool:
         """End the wait on the server's side; False: its answer has not come in time.
 
@@ -126,17 +97,23 @@ class RedisWaiter(Waiter):
         it later.
         """
         until = time.monotonic() + UNBLOCK_SECONDS
-        while self._unblocking is not None or not self._readable(0):
-            if time.monotonic() >= until:
-                return False
-            self._unblock()
-            if self._unblocking is not None:
-                if not self._unblocking.is_answered(within=until - time.monotonic()):
+        while not self._readable(0):
+            left = until - time.monotonic()
+            try:
+                if left <= 0:
                     return False
-                sent, self._unblocking = self._unblocking, None
-                sent.reply()
+                self._unblock(within=left)
+            except redis.TimeoutError:
+                return False
             self._readable(AGAIN_SECONDS)
         return True
+
+    def _unblock(self, *, within: float) -> None:
+        words = "CLIENT", "UNBLOCK", str(self._id)
+        if self._wire is None:
+            self._client.execute_command(*words)
+        else:
+            self._wire.ask(*words, within=within)
 
     def wait(self, seconds: float) -> bool:
         """Block until woken or time is up; a connection that stays silent beyond that is dead."""
@@ -177,11 +154,9 @@ class RedisWaiter(Waiter):
 
     def _drop(self) -> None:
         self._armed = False
-        unblocking, self._unblocking = self._unblocking, None
         connection, self._connection = self._connection, None
-        for one in (unblocking, connection):
-            if one is not None:
-                one.disconnect()
+        if connection is not None:
+            connection.disconnect()
 
 
 def _id_of(connection: Any) -> Any:

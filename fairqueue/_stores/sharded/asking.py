@@ -22,10 +22,6 @@ class Errors:
         self.found: list[Exception] = []
         self.silent: set[str] = set()
 
-    def are_of(self, shard: Store) -> bool:
-        """Whether the shard's server is silent."""
-        return shard.engine.server in self.silent
-
     def add(self, shard: Store, error: Exception) -> None:
         """Record what a shard raised."""
         self.found.append(error)
@@ -41,7 +37,7 @@ class Errors:
 def answers(shards: Iterable[Store], ask: Callable[[Store], T], errors: Errors) -> Iterator[T]:
     """Ask each shard in turn; collect failures in ``errors`` and go on."""
     for shard in shards:
-        if not errors.are_of(shard):
+        if shard.engine.server not in errors.silent:
             try:
                 answer = ask(shard)
             except Exception as error:  # noqa: BLE001 - the caller raises the first one

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from fairqueue._keys import encode
@@ -41,10 +41,10 @@ class ShardedLimits(ShardedParents, StoreBase):
         self.refuse_default_parent(limits.default)
         self.note_spread()
         shards = self.layout.mark.most
-        refuse_small("total", "", limits.total, shards)
-        refuse_small("queue_default", "", limits.queue_default, shards)
+        refuse_small("total", "", asdict(limits.total), shards)
+        refuse_small("queue_default", "", asdict(limits.queue_default), shards)
         for name, of_queue in limits.queues.items():
-            refuse_small("queue", name, of_queue, shards)
+            refuse_small("queue", name, asdict(of_queue), shards)
         replaced: list[tuple[Sequence[str], int]] = []
 
         def configure(shard: Store) -> bool:
@@ -84,7 +84,7 @@ class ShardedLimits(ShardedParents, StoreBase):
         if scope in WIDE:
             self.note_spread()
         if limits is not None:
-            refuse_small(scope, name, limits, self.layout.mark.most)
+            refuse_small(scope, name, asdict(limits), self.layout.mark.most)
 
         def set_limits(shard: Store) -> None:
             shard.set_limits(scope, name, limits, replaces=replaces)
@@ -142,23 +142,13 @@ def _has_wide(scope: str, limits: Limits | None) -> bool:
     )
 
 
-def refuse_small(scope: str, name: str, limits: Limits, shards: int) -> None:
+def refuse_small(scope: str, name: str, limits: Mapping[str, Any], shards: int) -> None:
     """Raise ConfigurationError for a limit below the number of shards."""
     for limit in PARTS.get(scope, ()):
-        _refuse_small(scope, name, limit, getattr(limits, limit), shards)
-
-
-def refuse_small_parts(store: Store, shards: int) -> None:
-    """Raise it for a stored limit that is below this number of shards."""
-    for row in chain.from_iterable(store.stored_limits()):
-        for limit in PARTS.get(row.scope, ()):
-            _refuse_small(row.scope, row.name, limit, row.limits.get(limit), shards)
-
-
-def _refuse_small(scope: str, name: str, limit: str, most: Any, shards: int) -> None:
-    if most is not None and 0 < most < shards:
-        of = {"total": f"total_{limit}", "queue_default": f"queue_default: {limit}"}
-        raise ConfigurationError(
-            f"{of.get(scope) or f'queue {name!r}: {limit}'} is {most}, and each of {shards} "
-            f"shards has a fixed part of it: raise it to {shards} or more, or use fewer shards"
-        )
+        most = limits.get(limit)
+        if most is not None and 0 < most < shards:
+            of = {"total": f"total_{limit}", "queue_default": f"queue_default: {limit}"}
+            raise ConfigurationError(
+                f"{of.get(scope) or f'queue {name!r}: {limit}'} is {most}, and each of {shards} "
+                f"shards has a fixed part of it: raise it to {shards} or more, or use fewer shards"
+            )

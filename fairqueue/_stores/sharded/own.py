@@ -18,7 +18,7 @@ from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._stores.views import PAGE
-from fairqueue._types import AdmittedRequest, DeadLetter, Job, Stats
+from fairqueue._types import DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import JobState, Why
 from fairqueue.rows import DeadFilter, JobPage, Runnable
@@ -196,15 +196,6 @@ class OwnMethods(Router, StoreBase):
         for shard in shards:
             begin = shard.engine.keys.exported()
             yield from shard.export_jobs(queue, [(least, begin + key) for least, key in lists])
-
-    def admit_request(
-        self, ticket: str, *, lease_seconds: float, waiting_most: int, held: Sequence[str] = ()
-    ) -> AdmittedRequest:
-        """Admit a request, or let it wait, after renewing the caller's requests on that shard."""
-        home = self.home(replies.workspace_of_ticket(ticket))
-        if held:
-            home.renew_requests(self._of_shards(held)[home], lease_seconds=lease_seconds)
-        return home.admit_request(ticket, lease_seconds=lease_seconds, waiting_most=waiting_most)
 
     def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
         """Renew requests on each shard; those of a workspace that has moved on its new one."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Container, Sequence
-from contextlib import suppress
+from collections.abc import Container, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,7 @@ from fairqueue._stores.sharded.limits import ShardedLimits
 from fairqueue._stores.sharded.own import OwnMethods
 from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
-from fairqueue._stores.store import Store, StoreBase
+from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
 from fairqueue._types import Outcome as Ended
@@ -66,7 +65,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """Check each server, and that all agree on the shards.
 
         The shards of a server that is away are checked before the first call to them. Raises
-        StoreUnavailable if all servers are away.
+        StoreUnavailable if all servers are away. For ``strict`` see :meth:`Engine.check`.
         """
         errors, checked, shards = Errors(), set[str](), self.shards
 
@@ -146,62 +145,47 @@ class ShardedStore(ShardedLimits, OwnMethods):
         outcomes: dict[int, Outcome] = {}
 
         def publish_left() -> None:
-            if moving := self._publish_left(jobs, outcomes):
+            left = {at: pair for at, pair in enumerate(jobs) if at not in outcomes}
+            if moving := self._publish_some(left, outcomes):
                 raise WorkspaceMoves(*moving)
 
         try:
             self.patiently(publish_left)
-        except WorkspaceMoves as moving:
-            raise PublishInterrupted(str(moving), _beginning(outcomes)) from moving
-        return [outcomes[at] for at in range(len(jobs))]
-
-    def _publish_left(self, jobs: Sequence[Pair], outcomes: dict[int, Outcome]) -> Moving:
-        """Publish jobs without an outcome; return the workspaces of those that still have none."""
-        parts: Parts = defaultdict(list)
-        homes: dict[str, tuple[Store, str] | None] = {}
-        try:
-            for at, (job, admission) in enumerate(jobs):
-                if at not in outcomes:
-                    self._place(at, job, admission, outcomes, homes, parts)
         except StoreUnavailable as error:
             raise PublishInterrupted(str(error), _beginning(outcomes)) from error
-        moving = dict.fromkeys(name for name, home in homes.items() if home is None)
-        for (shard, known), part in parts.items():
+        return [outcomes[at] for at in range(len(jobs))]
+
+    def _publish_some(self, jobs: Mapping[int, Pair], outcomes: dict[int, Outcome]) -> Moving:
+        """Publish these jobs; return the workspaces of those that still have no outcome."""
+        parts: Parts = defaultdict(list)
+        homes: dict[str, tuple[Store, str]] = {}
+        moving: Moving = {}
+        for at, (job, admission) in jobs.items():
+            name = job.workspace
+            if name in moving:
+                continue
+            try:
+                if name not in homes:
+                    homes[name] = self.placed(name)
+                known = self._known_elsewhere(homes[name][0], job, admission)
+            except WorkspaceMoves:
+                moving[name] = None
+            except LeaseLost as error:
+                outcomes[at] = error
+            else:
+                if isinstance(known, Published):
+                    outcomes[at] = known
+                else:
+                    parts[homes[name]].append((at, (job, known)))
+        for (shard, version), part in parts.items():
             places = [at for at, _ in part]
             try:
-                done = shard.publish_many([pair for _, pair in part], shards=known)
+                done = shard.publish_many([pair for _, pair in part], shards=version)
             except PublishInterrupted as error:
                 _keep(outcomes, places, error.outcomes)
-                raise PublishInterrupted(str(error), _beginning(outcomes)) from error
+                raise
             moving |= _keep(outcomes, places, done)
         return moving
-
-    def _place(
-        self,
-        at: int,
-        job: Job,
-        admission: Admission,
-        outcomes: dict[int, Outcome],
-        homes: dict[str, tuple[Store, str] | None],
-        parts: Parts,
-    ) -> None:
-        """Add a job to its shard's part, or its outcome; None in ``homes``: its workspace moves."""
-        if job.workspace not in homes:
-            homes[job.workspace] = None
-            with suppress(WorkspaceMoves):
-                homes[job.workspace] = self.placed(job.workspace)
-        home = homes[job.workspace]
-        if home is None:
-            return
-        try:
-            known = self._known_elsewhere(home[0], job, admission)
-        except LeaseLost as error:
-            outcomes[at] = error
-            return
-        if isinstance(known, Published):
-            outcomes[at] = known
-        else:
-            parts[home].append((at, (job, known)))
 
     def renew(
         self, progress: Sequence[tuple[int, float]], *, owner: str, lease_seconds: float
@@ -239,7 +223,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """Make a waiter for these queues on all shards."""
         return ShardedWaiter(self, queues, self.refused, self._woken.add)
 
-    def of_these(self, shards: Sequence[Store]) -> StoreBase:
+    def of_these(self, shards: Sequence[Store]) -> ShardedStore:
         """Return a store that lists only some of the shards."""
         part = copy(self)
         part._all = tuple(shards)  # noqa: SLF001 - of its own class

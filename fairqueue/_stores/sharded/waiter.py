@@ -136,10 +136,6 @@ class ShardedWaiter(Waiter):
         with self._whole_or_closed():
             for fd, number in armed.items():
                 self._watched().watch(fd, is_on=False)
-                if fd not in ready:
-                    with self._noting(number, away):
-                        self._waiters[number].begin_disarm()
-            for fd, number in armed.items():
                 waiter = self._waiters[number]
                 with self._noting(number, away):
                     if waiter.collect() if fd in ready else waiter.disarm():

@@ -1,6 +1,6 @@
 -- Admit a request, let it wait for its turn, or reject it.
 -- ARGV now ticket length waiting_most
--- ROUTE ticket MERGE own
+-- ROUTE ticket
 -- FULL refused
 -- RETURNS {} if it is in flight; {'waits'}, or {'waits', scope} where this call has made it wait
 -- for a limit of that scope; {scope, limit here, in flight here} if it is rejected

@@ -1,6 +1,6 @@
 -- A page of what belongs to a workspace that moves, see shards/moves.lua.
 -- ARGV now workspace cursor
--- RETURNS {items, cursor}: the first cursor is empty, the last one "end"
+-- RETURNS {cursor, items}: the first cursor is empty, the last one "end"
 -- WRITES nothing
 local _, name, cursor = unpack(ARGV)
 local ITEMS_BYTES = 262144 -- of records: one page is one reply
@@ -101,7 +101,7 @@ end
 
 if cursor == '' then
   add_rest('rest')
-  return { concat(items), 'jobs' }
+  return { 'jobs', concat(items) }
 end
 if cursor == 'jobs' then
   add_jobs('scheduled', K.scheduled(name))
@@ -115,7 +115,7 @@ if cursor == 'jobs' then
   add_letters('cancelled', '!' .. name)
   add_letters('steps', '!!' .. name)
   add_schedules()
-  if #items > 0 then return { concat(items), cursor } end
+  if #items > 0 then return { cursor, concat(items) } end
   cursor = '0'
 end
 add_keys()
@@ -123,4 +123,4 @@ if cursor == '0' then
   add_rest('end')
   cursor = 'end'
 end
-return { concat(items), cursor }
+return { cursor, concat(items) }

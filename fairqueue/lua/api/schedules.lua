@@ -1,10 +1,10 @@
 -- One page of the schedules: all, the next one first, or those of a workspace, or one by name.
 -- ARGV now workspace schedule cursor count
 -- ROUTE workspace MERGE concat
--- RETURNS {now, cursor, entry, record, ...}
+-- RETURNS {cursor, now, entry, record, ...}
 -- WRITES nothing
 local _, workspace, name, cursor, count = unpack(ARGV)
-local rows = { now_text, '0' }
+local rows = { '0', now_text }
 
 local function add(of, schedule, text)
   if not text then return end
@@ -17,7 +17,7 @@ if name ~= '' then
 elseif workspace ~= '' then
   local following_cursor, found =
     unpack(call('HSCAN', K.schedules(workspace), cursor, 'COUNT', count))
-  rows[2] = following_cursor
+  rows[1] = following_cursor
   for i = 1, #found, 2 do add(workspace, found[i], found[i + 1]) end
 else
   local last = cursor + count - 1
@@ -26,6 +26,6 @@ else
     local _, of, schedule = unpack(Schedules.names(member))
     if schedule then add(of, schedule, call('HGET', K.schedules(of), schedule)) end
   end
-  if #found == tonumber(count) then rows[2] = int(last + 1) end
+  if #found == tonumber(count) then rows[1] = int(last + 1) end
 end
 return rows
