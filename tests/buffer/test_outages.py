@@ -99,6 +99,7 @@ def test_a_full_capacity_at_the_return_refuses_no_buffered_job(
     publish(queue, "another key", task="t", unique_key="l")
     server.start()
     assert drained(queue, folder)
+    assert publish(queue, "the other key", task="t", unique_key="l") == [Outcome.EXISTING]
     assert sorted(payloads(queue)) == [b"another", b"another key", b"buffered", b"kept"]
 
 
