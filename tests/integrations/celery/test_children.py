@@ -94,10 +94,13 @@ def test_three_levels_at_a_limit_of_one(
     monkeypatch.setattr(trace.logger, "isEnabledFor", lambda _: True)
     monkeypatch.setattr(trace.logger, "callHandlers", logged.append)
     with working(app), fairqueue.workspace("acme"):
+        queue_of(app).tally.begin()
         app.tasks["shop.report"].delay(3)
         wait_for(lambda: [0, 1, 2] in ran, seconds=25)
         assert ran == [0, 1, 2, [0, 1, 2]]
         wait_for(lambda: queue_of(app).depth(app.conf.task_default_queue, running=True) == 0)
+        suspended = queue_of(app).tally.read().counters["suspended"]
+        assert suspended[app.conf.task_default_queue,] >= 2  # both wait for what is below them
     assert [each for each in logged if each.levelno >= logging.WARNING] == []
 
 
