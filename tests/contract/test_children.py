@@ -69,6 +69,7 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     assert release(worker, lease, parent)
     sound(world)
     found = status(world, parent)
+    assert found.state == "suspended"
     assert [child.name for child in found.children] == ["one", "two"]
     (line,) = explain_steps(found)
     assert line.startswith(f"suspended: waits for its children one (task child, {backend.sent[0]})")
