@@ -20,11 +20,8 @@ class Backend:
     def __init__(self, world: World) -> None:
         self.world, self.results_of, self.sent = world, {}, []  # type: ignore[var-annotated]
 
-    def call(self, task: Any, _args: Any, _kwargs: Any) -> Any:
-        return task
-
-    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
-        return Child(child_id, workspace, "q", call)
+    def call(self, task: Any, _args: Any, _kwargs: Any) -> tuple[Any, str, str]:
+        return task, "q", task
 
     def send(self, call: Any, child: Child, parent: list[str]) -> Child:
         self.world.publish(child.workspace, child.id, task=call, exempt=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
@@ -126,11 +125,14 @@ def test_a_child_that_never_runs_fails_its_parent_soon(app: Celery, ran: Ran, en
             ran.append(str(error))
 
     queue = queue_of(app)
+
+    def awaited() -> Any:
+        found = queue.job(parent.id, workspace="acme")
+        return found and found.state == "suspended" and found.children
+
     with working(app), fairqueue.workspace("acme"):
         parent = waits.delay({"expires": 0.5} if end == "expired" else {})
-        find = partial(queue.job, parent.id, workspace="acme")
-        wait_for(lambda: (found := find()) and found.state == "suspended")
-        (child,) = find().children
+        (child,) = wait_for(awaited)
         if end == "cancelled":
             queue.jobs.cancel(child.id)
         elif end == "revoked":

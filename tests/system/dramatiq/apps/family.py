@@ -13,8 +13,8 @@ from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 from mill import broker, note, settings  # type: ignore[import-not-found]
 
-from fairqueue import step
-from fairqueue_dramatiq import _children, _claims, _hooks
+from fairqueue import adapters, step
+from fairqueue_dramatiq import _children, _claims
 
 DIED = os.environ.get("MILL_DIED", "")
 """Where a file is made for each point where the worker has died; empty: it does not die."""
@@ -73,4 +73,4 @@ def between(owner: Any, name: str, before: str, after: str) -> None:
 if DIED:
     between(_children.Children, "send", "before the publish", "before the note")
     between(_claims.Claims, "suspend", "before the release", "after the release")
-    between(_hooks.adapters, "wake_parent", "before the wake-up", "after the wake-up")
+    between(adapters, "wake_parent", "before the wake-up", "after the wake-up")
