@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairqueue import JobStatus, Lease, step
+from fairqueue import ChildLost, JobStatus, Lease, step
 from fairqueue.adapters import POLL_SECONDS, Child, Ended, end_steps, wake_parent
-from fairqueue.errors import ChildLost, Suspended
+from fairqueue.errors import Suspended
 from fairqueue.explained import explain_steps
 from tests.contract.test_steps import run_of
 from tests.contract.world import Worker, World, sound
