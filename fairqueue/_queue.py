@@ -364,6 +364,7 @@ class FairQueue:
         delay = seconds_of_delay(delay_seconds, must_take=True)
         done = self._claimer.release(lease.fence, delay_seconds=delay, **given)
         how = "declined" if declined else "returned" if counted else "released"
+        how = "suspended" if waits else how
         self.tally.ended(lease.fence, how if done else "lost", seconds)
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
@@ -446,10 +447,8 @@ class FairQueue:
     def close(self) -> None:
         """Close all connections; the queue can be used again and reconnects."""
         self.note_stop()
-        self.requests.close()
-        self.history.close()
-        self.outages.close()
-        self.store.close()
+        for part in (self.requests, self.history, self.outages, self.store):
+            part.close()
 
     def __enter__(self) -> FairQueue:
         return self

@@ -175,6 +175,8 @@ class Tally:
             if job is None:
                 return
             self._counters["leases_ended"][job.queue, ending] += 1
+            if ending == "suspended":
+                self._counters[ending][job.queue,] += 1
             if seconds > 0:
                 self._counters["worker_seconds"][job.queue,] += seconds
                 self._counters["workspace_worker_seconds"][self._label(job.workspace),] += seconds

@@ -68,7 +68,7 @@ class Admission:
     parent_fence: int | None = None
     """Fencing token of the publishing job; LeaseLost if that job has lost its lease."""
     unique_key: str | None = None
-    """At most one job per workspace, task and key is accepted; ignored for exempt jobs."""
+    """At most one job per workspace, task and key is accepted."""
     unique_for: float | None = None
     """Seconds from the publish for which the key is held; None: until the job ends."""
     without_workspace: bool = False

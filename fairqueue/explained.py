@@ -90,6 +90,8 @@ class JobState(str, Enum):
     WAITING = "waiting"
     SCHEDULED = "scheduled"
     """The job is not due yet. Of a workspace: none of its jobs is."""
+    SUSPENDED = "suspended"
+    """Of ``queue.job``: it is scheduled, and waits for its children, see :mod:`fairqueue.step`."""
     RUNNING = "running"
     DEAD = "dead"
     ENDED = "ended"
@@ -255,7 +257,7 @@ def explain_steps(job: JobStatus | None) -> Iterator[str]:
     if job is not None and job.children:
         shown = ", ".join(map(str, job.children[:STEPS_SHOWN]))
         more = ", …" * (len(job.children) > STEPS_SHOWN)
-        waits = "suspended: waits for" if job.state is JobState.SCHEDULED else "has sent"
+        waits = "suspended: waits for" if job.state is JobState.SUSPENDED else "has sent"
         yield f"{waits} its children {shown}{more}"
     if job is not None and job.steps:
         *before, last = job.steps

@@ -243,8 +243,8 @@ class _Steps:
                 return known
             started, number = time.monotonic(), number_of(name, self._kept or ())
             child_id = id_of(self.job.workspace, self.task_id, name, number)
-            call = framework.call(task, args, kwargs)
-            child = framework.describe(call, child_id, self.job.workspace)
+            call, *named = framework.call(task, args, kwargs)
+            child = Child(child_id, self.job.workspace, *named)
             if awaited:
                 self._results(name, child)
             if not self._has_ended(child):

@@ -9,7 +9,7 @@ SETTINGS = (
     "&workspace_concurrency=2"  # running jobs per workspace
     "&workspace_capacity=1000"  # waiting jobs per workspace
 )
-BROKER = os.environ.get("BROKER_URL", "fairqueue://")
+BROKER = os.environ.get("BROKER", "fairqueue://")
 
 app = Celery("app", broker=f"{BROKER}?{SETTINGS}", backend=f"{BROKER}?{SETTINGS}")
 

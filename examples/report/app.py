@@ -6,8 +6,8 @@ from celery import Celery
 
 from fairqueue import step
 
-BROKER = os.environ.get("BROKER_URL", "fairqueue://")
-BACKEND = os.environ.get("RESULT_BACKEND", "cache+memory://")
+BROKER = os.environ.get("BROKER", "fairqueue://")
+BACKEND = os.environ.get("BACKEND", "cache+memory://")
 LIMITS = "workspace_from=kwarg:tenant_id&workspace_concurrency=1"
 
 app = Celery("app", broker=f"{BROKER}?{LIMITS}", backend=BACKEND)

@@ -82,6 +82,7 @@ def checked(
     check_payload(new.payload, most, task=job.task, workspace=job.workspace)
     key = None if new.unique_key is None else check_name("unique key", new.unique_key)
     unique_for = _check_unique_for(new.unique_for, key)
+    key = None if new.exempt else key  # a retry would find the job that it retries
     group = None if new.group is None else check_text("group", new.group)
     missing = named is None and missing_workspace.counts
     is_new = not new.job_id if is_new is None else is_new

@@ -144,10 +144,12 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
     waits = why.state in {JobState.WAITING, JobState.SCHEDULED}
     waited = (started or why.now) - float(due or published)
     position = why.positions[0] if why.positions else None
+    children = replies.children(steps)
+    is_suspended = children and why.state is JobState.SCHEDULED
     return JobStatus(
         job_id=decode_job(job_id),
         workspace=why.workspace,
-        state=why.state,
+        state=JobState.SUSPENDED if is_suspended else why.state,
         queue=decode(queue),
         task=decode(task),
         published=float(published),
@@ -156,7 +158,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         deliveries=int(deliveries),
         progress=row_readers.progress(reported, why.now),
         steps=replies.finished_steps(steps),
-        children=replies.children(steps),
+        children=children,
         reason=why.detail if why.state is JobState.DEAD else None,
         waited_seconds=max(0.0, waited) if started or waits else None,
         run_seconds=started and why.now - started,

@@ -48,11 +48,11 @@ class Child:
 class Framework(Protocol):
     """What an adapter does with children, in the process that runs their parent."""
 
-    def call(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make what is sent of a task with arguments, or of a signature or message."""
+    def call(self, task: Any, args: Any, kwargs: Any) -> tuple[Any, str, str]:
+        """Make what is sent of a task with arguments, or of a signature or message.
 
-    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
-        """Return the child that this call becomes under this id."""
+        Returns its queue, if that is known, and the name of its task, too.
+        """
 
     def send(self, call: Any, child: Child, parent: list[str]) -> Child:
         """Publish it, exempt from capacity, unless its id is there already; say where it is."""
@@ -75,13 +75,9 @@ class InPlace:
     def __init__(self) -> None:
         self._ended: dict[str, Ended] = {}
 
-    def call(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, task: Any, args: Any, kwargs: Any) -> tuple[Any, str, str]:
         """Tasks, actors and signatures can be called."""
-        return partial(task, *args, **kwargs)
-
-    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
-        """It has no queue."""
-        return Child(child_id, workspace, "", getattr(call.func, "__name__", "a task"))
+        return partial(task, *args, **kwargs), "", getattr(task, "__name__", "a task")
 
     def send(self, call: Any, child: Child, _parent: list[str]) -> Child:
         """Run it; its error is raised by ``step.result``."""

@@ -25,7 +25,7 @@ from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
 from fairqueue.buffer.spool import DELETE, REFUSE, RETRY, SENT, Kept, Spool, check_folder, spools_in
-from fairqueue.errors import CapacityExceeded, FairQueueError, StoreUnavailable
+from fairqueue.errors import FairQueueError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.buffer")
 
@@ -233,12 +233,13 @@ class Outages:
     def adopt(self) -> None:
         """Take the spools of ended processes that have jobs of this store."""
         for path in spools_in(self._folder) if self._folder else ():
-            with self._lock, suppress(sqlite3.DatabaseError):  # a damaged file holds up no other
+            with suppress(sqlite3.DatabaseError):  # a damaged file holds up no other
                 spool = Spool.adopt(path)
                 if spool and (rows := self._rows_in(spool)):
                     spool.change(RETRY)
-                    self._spools.append(spool)
-                    self._rows += rows
+                    with self._lock:
+                        self._spools.append(spool)
+                        self._rows += rows
                 elif spool:
                     spool.close()
 
@@ -252,11 +253,12 @@ class Outages:
             while kept := self._first(spool):
                 if not (self._send(spool, kept) or self._breaker(kept[0].job.workspace).is_open):
                     break  # it takes no job of this process
+            spool.move_log()
         with self._lock:
             rows = {spool: self._rows_in(spool) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
-            for spool in rows.keys() - self._spools:
-                spool.close()
+        for spool in rows.keys() - self._spools:
+            spool.close()
 
     def _first(self, spool: Spool) -> list[Kept]:
         away = [name for name, breaker in list(self._breakers.items()) if breaker.is_open]
@@ -269,7 +271,8 @@ class Outages:
         What fails while the server takes jobs is sent job by job, to find the one that fails.
         """
         try:
-            self._publish([each.now() for each in kept])
+            self._sender = sender = self._sender or self._clone()
+            sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
             return self._failed(spool, kept, error, tries)
         with self._lock:
@@ -299,18 +302,6 @@ class Outages:
             text = "buffered job %r of workspace %r is not sent: %s"
             log.error(text, job.id, job.workspace, error)
         return refusal is None
-
-    def _publish(self, pairs: Sequence[Pair]) -> None:
-        """Publish jobs that were accepted.
-
-        One with a unique key is not exempt: refused for its capacity, it is sent without the key.
-        """
-        self._sender = self._sender or self._clone()
-        publish = self._sender._publish_many  # noqa: SLF001 - of this package
-        outcomes = zip(pairs, publish(pairs), strict=True)
-        full = [pair for pair, outcome in outcomes if isinstance(outcome, CapacityExceeded)]
-        if full:
-            publish([(job, replace(admission, exempt=True)) for job, admission in full])
 
 
 def _told(error: StoreUnavailable, why: str) -> StoreUnavailable:

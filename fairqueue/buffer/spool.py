@@ -29,6 +29,11 @@ TABLE = """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     store TEXT, server TEXT, kept REAL, is_new INTEGER, refused TEXT, job TEXT, payload BLOB
 )"""
+INDEX = "CREATE INDEX IF NOT EXISTS waiting ON jobs (store, refused, server)"
+"""A publish waits while jobs are counted, or the first ones are looked for."""
+LOG_BYTES = 32 * 2**20
+"""A larger write-ahead log is moved into the file, by the thread that sends: a publish syncs none
+of it."""
 INSERT = "INSERT INTO jobs (store, server, kept, is_new, job, payload) VALUES (?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
@@ -59,16 +64,12 @@ class Kept:
 
 
 def _read(row: tuple[Any, ...]) -> Kept:
-    """Read a row. The caller was told that its job is accepted: capacity does not refuse it.
-
-    A unique key counts only in a publish that is not exempt.
-    """
+    """Read a row. The caller was told that its job is accepted: capacity does not refuse it."""
     number, kept, is_new, refused, text, payload = row
     told = json.loads(text)
     job = Job(payload=payload, **{name: told[name] for name in OF_JOB})
     rules = {name: told[name] for name in OF_ADMISSION}
-    exempt = rules["unique_key"] is None
-    admission = Admission(exempt=exempt, is_new=bool(is_new), **rules)
+    admission = Admission(exempt=True, is_new=bool(is_new), **rules)
     return Kept(number, kept, refused, job, admission)
 
 
@@ -112,7 +113,10 @@ def _opened(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
     db.execute("PRAGMA journal_mode=WAL")
     db.execute("PRAGMA synchronous=NORMAL")
+    db.execute("PRAGMA wal_autocheckpoint=0")
+    db.execute("PRAGMA journal_size_limit=0")  # where the log begins again
     db.execute(TABLE)
+    db.execute(INDEX)
     return db
 
 
@@ -166,20 +170,30 @@ class Spool:
 
     def first(self, store: str, away: Sequence[str]) -> list[Kept]:
         """Read the first jobs, up to a hundred, of one server that is not away."""
-        which = f"store = ? AND refused IS NULL AND server NOT IN ({','.join('?' * len(away))})"
-        at = f"SELECT server FROM jobs WHERE {which} ORDER BY number LIMIT 1"  # noqa: S608
-        rows = f"{SELECT} WHERE {which} AND server = ({at}) ORDER BY number LIMIT ?"
-        found = self._db.execute(rows, (store, *away, store, *away, PUBLISHED_AT_ONCE))
+        which = "store = ? AND refused IS NULL AND server"
+        others = f"SELECT server FROM jobs WHERE {which} NOT IN"  # noqa: S608
+        at = f"{others} ({','.join('?' * len(away))}) GROUP BY server ORDER BY min(number) LIMIT 1"
+        rows = f"{SELECT} WHERE {which} = ({at}) ORDER BY number LIMIT ?"
+        found = self._db.execute(rows, (store, store, *away, PUBLISHED_AT_ONCE))
         return list(_up_to(BYTES_AT_ONCE, found))
 
     def counts(self, store: str) -> tuple[int, int, float | None]:
         """Return how many of a store wait and were refused, and when the first was kept."""
-        waiting, refused, oldest = self._db.execute(
+        waiting, refused, first = self._db.execute(
             "SELECT count(*) - count(refused), count(refused), "
-            "min(CASE WHEN refused IS NULL THEN kept END) FROM jobs WHERE store = ?",
+            "min(CASE WHEN refused IS NULL THEN number END) FROM jobs WHERE store = ?",
             (store,),
         ).fetchone()
-        return waiting, refused, oldest
+        at = self._db.execute("SELECT kept FROM jobs WHERE number = ?", (first,)).fetchone()
+        return waiting, refused, at and at[0]
+
+    def move_log(self) -> None:
+        """Move a long log into the file, while others use the spool."""
+        if self.path.with_suffix(".db-wal").stat().st_size > LOG_BYTES:
+            with closing(
+                sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=rw", uri=True)
+            ) as db:
+                db.execute("PRAGMA wal_checkpoint")
 
     def close(self) -> None:
         """Leave it to another process; one that is empty is removed."""

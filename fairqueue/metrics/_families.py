@@ -120,10 +120,11 @@ OF_PROCESS = (
         "leases_ended",
         "counter",
         ("queue", "ending"),
-        "leases by their end: acked, released, returned (counted), declined, dead or lost",
+        "leases by their end: acked, released, returned (counted), declined, suspended, dead, lost",
     ),
     Family("runs", "counter", ("queue", "outcome"), "runs that succeeded, failed or are retried"),
     Family("steps", "counter", ("outcome",), "durable steps: run, kept from before, or lease lost"),
+    Family("suspended", "counter", QUEUE, "runs that ended since they wait for another task"),
     Family("worker_seconds", "counter", QUEUE, "worker-seconds of leases that have ended"),
     Family("wait_seconds", "histogram", QUEUE, "from when a job was due to its first start"),
     Family(

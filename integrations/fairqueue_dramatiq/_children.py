@@ -24,15 +24,11 @@ class Children:
     broker: Broker
     core: fairqueue.FairQueue
 
-    def call(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, task: Any, args: Any, kwargs: Any) -> tuple[Any, str, str]:
         """Make a message of it."""
-        if not isinstance(task, Message):
-            return task.message(*args, **kwargs)
-        return task.copy(args=(*task.args, *args), kwargs={**task.kwargs, **kwargs})
-
-    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
-        """Say where it goes."""
-        return Child(child_id, workspace, q_name(call.queue_name), call.actor_name)
+        message = task if isinstance(task, Message) else task.message()
+        message = message.copy(args=(*message.args, *args), kwargs={**message.kwargs, **kwargs})
+        return message, q_name(message.queue_name), message.actor_name
 
     def send(self, call: Any, child: Child, parent: list[str]) -> Child:
         """Publish it; its job has the id of the message."""

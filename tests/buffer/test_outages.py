@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,6 +87,21 @@ def test_a_process_that_starts_in_an_outage_buffers_at_once(
     assert payloads(queue) == [b"a", b"b"]
 
 
+def test_a_host_that_lets_no_caller_connect_is_found_as_soon(open_queue: Open) -> None:
+    """Its packets are dropped, by a firewall say: only the probe waits for a connection."""
+    with ExitStack() as closing:
+        host = closing.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # none is accepted: behind these a connect has no answer
+            caller = closing.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(host.getsockname())
+        queue = open_queue(f"redis://127.0.0.1:{host.getsockname()[1]}/0")
+        began = time.monotonic()
+        assert publish(queue, "a", "b") == [Outcome.BUFFERED] * 2
+        assert time.monotonic() - began < 3.0  # and not 5, the time-out of a connection
+        queue.close()
+
+
 def test_a_full_capacity_at_the_return_refuses_no_buffered_job(
     open_queue: Open, server: EmbeddedServer, folder: Path
 ) -> None:
@@ -99,6 +116,7 @@ def test_a_full_capacity_at_the_return_refuses_no_buffered_job(
     publish(queue, "another key", task="t", unique_key="l")
     server.start()
     assert drained(queue, folder)
+    assert publish(queue, "the other key", task="t", unique_key="l") == [Outcome.EXISTING]
     assert sorted(payloads(queue)) == [b"another", b"another key", b"buffered", b"kept"]
 
 

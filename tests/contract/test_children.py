@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairqueue import JobStatus, Lease, step
+from fairqueue import ChildLost, JobStatus, Lease, step
 from fairqueue.adapters import POLL_SECONDS, Child, Ended, end_steps, wake_parent
-from fairqueue.errors import ChildLost, Suspended
+from fairqueue.errors import Suspended
 from fairqueue.explained import explain_steps
 from tests.contract.test_steps import run_of
 from tests.contract.world import Worker, World, sound
@@ -20,11 +20,8 @@ class Backend:
     def __init__(self, world: World) -> None:
         self.world, self.results_of, self.sent = world, {}, []  # type: ignore[var-annotated]
 
-    def call(self, task: Any, _args: Any, _kwargs: Any) -> Any:
-        return task
-
-    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
-        return Child(child_id, workspace, "q", call)
+    def call(self, task: Any, _args: Any, _kwargs: Any) -> tuple[Any, str, str]:
+        return task, "q", task
 
     def send(self, call: Any, child: Child, parent: list[str]) -> Child:
         self.world.publish(child.workspace, child.id, task=call, exempt=True)
@@ -69,6 +66,7 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     assert release(worker, lease, parent)
     sound(world)
     found = status(world, parent)
+    assert found.state == "suspended"
     assert [child.name for child in found.children] == ["one", "two"]
     (line,) = explain_steps(found)
     assert line.startswith(f"suspended: waits for its children one (task child, {backend.sent[0]})")

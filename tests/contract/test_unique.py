@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import CapacityExceeded, Job, Outcome
+from fairqueue import CapacityExceeded, FairQueue, Job, Outcome
 from fairqueue.adapters import Admission, Published
 from fairqueue.errors import UniqueKeyHeld
 from tests.contract.world import World
@@ -87,14 +87,19 @@ def test_a_dropped_job_does_not_block_its_key(world: World, how: str) -> None:
     assert publish(world, "y", seconds=3600) == Published(CREATED, "y")
 
 
-def test_an_exempt_publish_ignores_keys(world: World) -> None:
-    """A retry of the key's job is accepted and does not take the key."""
-    publish(world, "x", seconds=3600)
-    worker = world.worker()
-    lease = worker.take_one()
-    assert publish(world, "retry", exempt=True) == Published(CREATED, "retry")
-    worker.finish(lease)
-    assert publish(world, "y") == Published(EXISTING, "x")
+def test_a_key_counts_where_capacity_does_not(world: World) -> None:
+    """As for a job that was accepted while the store was away."""
+    world.limit("a", capacity=0)
+    assert publish(world, "x", exempt=True) == Published(CREATED, "x")
+    assert publish(world, "y", exempt=True) == Published(EXISTING, "x")
+
+
+def test_an_exempt_publish_of_a_queue_ignores_keys() -> None:
+    """A retry is accepted: the job that it retries holds its key."""
+    with FairQueue("memory://keys") as queue:
+        how = {"queue": "q", "workspace": "a", "unique_key": "k"}
+        found = [queue.publish(b"", exempt=exempt, **how).outcome for exempt in (False, True)]  # type: ignore[arg-type]
+    assert found == [CREATED, CREATED]
 
 
 def test_a_repeat_is_not_a_duplicate(world: World) -> None:

@@ -23,6 +23,13 @@ def test_each_example_says_what_it_is() -> None:
     assert [path.name for path in folders if not (path / "README.md").exists()] == []
 
 
+def test_no_example_reads_a_variable_of_the_celery_command() -> None:
+    """That takes it in place of the app's URL, and the settings in there would not be in force."""
+    apps = (ROOT / "examples").rglob("*.py")
+    found = [path for path in apps if '("BROKER_URL"' in path.read_text()]
+    assert found == []
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_its_readme_says_what_its_tests_need(example: Path) -> None:
     """The release check installs that beside the wheel, and runs the tests there."""

@@ -28,7 +28,7 @@ from tests.system.ledger import wait_for
 PROGRAM = shutil.which("prometheus")
 FILES = Path(__file__).parents[2] / "examples" / "monitoring"
 SILENT = {"records_set_aside", "redis_memory_max_bytes"} | {
-    f.name for f in OF_PROCESS if f.name.startswith(("buffer", "inline", "steps"))
+    f.name for f in OF_PROCESS if f.name.startswith(("buffer", "inline", "steps", "suspended"))
 }
 """There is no damage here, no maxmemory, no outage, and no task with steps."""
 

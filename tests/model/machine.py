@@ -510,23 +510,54 @@ class Moves(RuleBasedStateMachine):
     ) -> None:
         """Release a job."""
         for fence in self.fences(data, owner, 1):
-            self._reports(fence, owner, seconds, is_charged=counted or seconds > 0)
-            due = delay + next(self.serial) / 4096 if delay else 0.0
-            how = {"delay_seconds": due, "counted": counted, "seconds": seconds}
-            how["max_deliveries"] = MAX_DELIVERIES
-            call: dict[str, Any] = {**self._identity(owner), **how}
-            done = self.both(partial(_release, fence, call))
-            assert done == self.model.release(fence, owner, due, counted=counted)
+            self._release(fence, owner, delay, seconds, counted=counted)
+
+    @precondition(lambda self: self.model.leases)
+    @rule(data=st.data(), is_woken=st.booleans(), seconds=SECONDS)
+    def suspend(self, data: st.DataObject, is_woken: bool, seconds: float) -> None:
+        """Suspend a task that waits for its children, of which one may have ended by then."""
+        fence = data.draw(st.sampled_from(sorted(self.model.leases)))
+        held = self.model.leases[fence]
+        self._note_step(fence)
+        if is_woken:
+            self._wake_parent(held.kept.job.workspace)
+        self._release(fence, held.owner, 30.0, seconds, counted=False, waits=True)
+
+    @precondition(lambda self: self.model.steps)
+    @rule(data=st.data())
+    def wake_parent(self, data: st.DataObject) -> None:
+        """Tell a task that one of its children has ended, wherever it is."""
+        self._wake_parent(data.draw(st.sampled_from(sorted(self.model.steps))))
+
+    def _wake_parent(self, workspace: str) -> None:
+        self._settle_what_is_due()
+        self.both(lambda store: store.wake_parent(workspace, "task"))
+        self.model.wake_parent(workspace)
+
+    def _release(
+        self,
+        fence: int,
+        owner: str,
+        delay: float,
+        seconds: float,
+        *,
+        counted: bool,
+        waits: bool = False,
+    ) -> None:
+        self._reports(fence, owner, seconds, is_charged=counted or seconds > 0)
+        due = delay + next(self.serial) / 4096 if delay else 0.0
+        how: dict[str, Any] = {"delay_seconds": due, "counted": counted, "seconds": seconds}
+        how |= {"max_deliveries": MAX_DELIVERIES, "waits": "task" if waits else ""}
+        done = self.both(partial(_release, fence, {**self._identity(owner), **how}))
+        assert done == self.model.release(fence, owner, due, counted=counted, waits=waits)
 
     def _note_step(self, fence: int) -> None:
         """Keep a step's value: of the newest run of its task only, and the first one."""
-        held, step = self.model.leases.get(fence), f"s{fence // 64 % 3}"
+        held, step = self.model.leases.get(fence), f"s{fence // 64}"
         name = held.kept.job.workspace if held else "a"
         of, line = (fence, name, "task", step), f"{step} 1 {fence}"
         kept = self.both(lambda store: store.note_step(*of, line, early=False))
-        steps = self.model.steps.setdefault(name, {})
-        may_write = held is not None and fence >= max((0, *map(_fence_of, steps.values())))
-        assert kept == (steps.setdefault(step, line) if may_write else None)
+        assert kept == self.model.note_step(fence, name, step, line)
 
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
     def reject(self, owner: str, data: st.DataObject, seconds: float) -> None:
@@ -932,10 +963,6 @@ def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
 
 def _ack_nothing(identity: dict[str, Any], store: Store) -> frozenset[int]:
     return store.ack(finishes=[], **identity)
-
-
-def _fence_of(line: str) -> int:
-    return int(line.split()[2])
 
 
 def _release(fence: int, call: dict[str, Any], store: Store) -> bool:

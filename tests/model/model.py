@@ -64,6 +64,17 @@ class Held:
     cancelled: bool = False
 
 
+@dataclass
+class Steps:
+    """The finished steps of a task, and which run has written last."""
+
+    lines: dict[str, str] = field(default_factory=dict)
+    fence: int = 0
+    kept: Kept | None = None
+    is_woken: bool = False
+    """Whether a child of that run has ended since."""
+
+
 def _notice(letter: DeadLetter) -> tuple[str, str, bool]:
     return letter.job.queue, letter.job.id, letter.reason == "cancelled"
 
@@ -79,8 +90,8 @@ class Model:
     )
     scheduled: list[tuple[float, Kept]] = field(default_factory=list)
     leases: dict[int, Held] = field(default_factory=dict)
-    steps: dict[str, dict[str, str]] = field(default_factory=dict)
-    """The finished steps of one task in each workspace."""
+    steps: dict[str, Steps] = field(default_factory=lambda: defaultdict(Steps))
+    """Those of one task in each workspace."""
     ended: dict[str, float] = field(default_factory=dict)
     refused: dict[tuple[str, str], list[Refused]] = field(default_factory=lambda: defaultdict(list))
     """Refusals for which places of a queue or the total are kept, the first ones first."""
@@ -372,7 +383,7 @@ class Model:
     def holder(self, job: Job, admission: Admission) -> str | None:
         """Return the job that holds the key of this publish."""
         key = job.workspace, job.task, admission.unique_key or ""
-        if admission.exempt or admission.unique_key is None or key not in self.keys:
+        if admission.unique_key is None or key not in self.keys:
             return None
         held, until = self.keys[key]
         alive = (held.queue, held.id) in self.jobs
@@ -383,7 +394,7 @@ class Model:
 
     def hold_key(self, job: Job, admission: Admission) -> None:
         """Note that a job was accepted with a key."""
-        if admission.unique_key is not None and not admission.exempt:
+        if admission.unique_key is not None:
             until = None if admission.unique_for is None else self.now + admission.unique_for
             self.keys[job.workspace, job.task, admission.unique_key] = job, until
 
@@ -682,13 +693,43 @@ class Model:
             self._gone(self.leases.pop(finish.fence).kept)
         return True
 
-    def release(self, fence: int, owner: str, delay_seconds: float, *, counted: bool) -> bool:
+    def note_step(self, fence: int, workspace: str, step: str, line: str) -> str | None:
+        """Keep a step's value, unless it is kept, or a later run has written; return it."""
+        held, steps = self.leases.get(fence), self.steps[workspace]
+        if held is None or fence < steps.fence:
+            return None
+        if step not in steps.lines:
+            steps.lines[step] = line
+            steps.fence, steps.kept, steps.is_woken = fence, held.kept, False
+        return steps.lines[step]
+
+    def wake_parent(self, workspace: str) -> None:
+        """Bring the task's job to the head of its lane, or note that before it waits."""
+        self.heard()
+        steps = self.steps[workspace]
+        job = steps.kept and self.jobs.get((steps.kept.job.queue, steps.kept.job.id))
+        if job is None:
+            return
+        if any(held.kept is job for held in self.leases.values()):
+            steps.is_woken = True
+        elif job.first_fence is not None and self._take_waiting(lambda kept: kept is job):
+            self.jobs[job.job.queue, job.job.id] = job
+            del self.ended[job.job.id]
+            self._put_back(job)
+
+    def release(
+        self, fence: int, owner: str, delay_seconds: float, *, counted: bool, waits: bool = False
+    ) -> bool:
         """Release a job; return False if its lease was lost."""
         held = self.held(fence, owner)
         if held is None:
             return False
         del self.leases[fence]
         kept = held.kept
+        steps = self.steps[kept.job.workspace]
+        if waits and steps.lines and fence >= steps.fence:
+            delay_seconds *= not (steps.is_woken and steps.kept is kept)
+            steps.fence, steps.kept, steps.is_woken = fence, kept, False
         kept.deliveries -= not counted
         kept.redelivered = True
         if held.cancelled:

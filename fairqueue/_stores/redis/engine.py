@@ -26,7 +26,7 @@ from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, client_at, doubt_server, server_of
 from fairqueue._stores.redis.cluster import is_cluster
-from fairqueue._stores.redis.connections import Wire, confirmation_of, wire_of
+from fairqueue._stores.redis.connections import TIMEOUTS, Wire, confirmation_of, wire_of
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
 from fairqueue._stores.redis.errors import guarded, raise_told
 from fairqueue._stores.redis.looking import pool_like
@@ -260,11 +260,10 @@ class RedisEngine(Engine):
         pool = self.client.connection_pool
         changed: dict[str, Any] = {}
         if timeout_seconds is not None:
-            given = pool.connection_kwargs.get("socket_timeout") or timeout_seconds
-            changed = {
-                "socket_timeout": min(timeout_seconds, given),
-                "retry": Retry(NoBackoff(), 0),
-            }
+            given = pool.connection_kwargs
+            for name in TIMEOUTS[:1] if "path" in given else TIMEOUTS:
+                changed[name] = min(timeout_seconds, given.get(name) or timeout_seconds)
+            changed["retry"] = Retry(NoBackoff(), 0)
         return redis.Redis(connection_pool=pool_like(pool, changed))
 
     def close(self) -> None:

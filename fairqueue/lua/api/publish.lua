@@ -104,7 +104,7 @@ end
 if find(how, '^[23]') then Tasks.name(task) end
 local element = Jobs.element(task, id)
 if not is_stored and call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
-local key_field = key ~= '' and exempt == '0' and concat({ name, task, key }, ':')
+local key_field = key ~= '' and concat({ name, task, key }, ':')
 local holder, was_dead
 if key_field then holder, was_dead = Enqueue.key_holder(key_field) end
 if holder then

@@ -22,18 +22,14 @@ class Children:
 
     app: Any
 
-    def call(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Make a signature of it."""
+    def call(self, task: Any, args: Any, kwargs: Any) -> tuple[Any, str, str]:
+        """Make a signature of it; Celery decides its queue when it is sent."""
         found = task.clone(args, kwargs) if isinstance(task, Signature) else task.s(*args, **kwargs)
         if found.subtask_type:
             raise ConfigurationError(
                 f"a child is one task, not a {found.subtask_type}: let a task of its own call that"
             )
-        return found
-
-    def describe(self, call: Any, child_id: str, workspace: str) -> Child:
-        """Celery decides its queue when it is sent."""
-        return Child(child_id, workspace, "", call.task)
+        return found, "", found.task
 
     def send(self, call: Any, child: Child, parent: list[str]) -> Child:
         """Publish it; its job has the id of the task."""

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from celery import Celery
+from celery import Celery, chain, chord
 from celery.app import trace
+from celery.exceptions import TaskRevokedError
 
 import fairqueue
 from fairqueue import step
@@ -94,10 +95,13 @@ def test_three_levels_at_a_limit_of_one(
     monkeypatch.setattr(trace.logger, "isEnabledFor", lambda _: True)
     monkeypatch.setattr(trace.logger, "callHandlers", logged.append)
     with working(app), fairqueue.workspace("acme"):
+        queue_of(app).tally.begin()
         app.tasks["shop.report"].delay(3)
         wait_for(lambda: [0, 1, 2] in ran, seconds=25)
         assert ran == [0, 1, 2, [0, 1, 2]]
         wait_for(lambda: queue_of(app).depth(app.conf.task_default_queue, running=True) == 0)
+        suspended = queue_of(app).tally.read().counters["suspended"]
+        assert suspended[app.conf.task_default_queue,] >= 2  # both wait for what is below them
     assert [each for each in logged if each.levelno >= logging.WARNING] == []
 
 
@@ -107,6 +111,49 @@ def test_a_child_that_fails_fails_its_parent_and_is_sent_again(app: Celery, ran:
         app.tasks["shop.fails"].delay()
         wait_for(lambda: "end" in ran, seconds=25)
         assert ran == [7, 7, 9, 9, 9, 9, "failed", 9, "end"]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "revoked", "expired"])
+def test_a_child_that_never_runs_fails_its_parent_soon(app: Celery, ran: Ran, end: str) -> None:
+    """A worker stores its failure, and tells the parent."""
+
+    @app.task(name="shop.waits", shared=False, acks_late=True)
+    def waits(options: dict[str, Any]) -> None:
+        try:
+            step.invoke("leaf", app.tasks["shop.leaf"].s(1).set(countdown=60, **options))
+        except TaskRevokedError as error:
+            ran.append(str(error))
+
+    queue = queue_of(app)
+
+    def awaited() -> Any:
+        found = queue.job(parent.id, workspace="acme")
+        return found and found.state == "suspended" and found.children
+
+    with working(app), fairqueue.workspace("acme"):
+        parent = waits.delay({"expires": 0.5} if end == "expired" else {})
+        (child,) = wait_for(awaited)
+        if end == "cancelled":
+            queue.jobs.cancel(child.id)
+        elif end == "revoked":
+            app.control.revoke(child.id)
+        wait_for(lambda: ran, seconds=20)  # the parent looks by itself after 30 s
+    assert ran == ["expired" if end == "expired" else "revoked"]
+
+
+def test_a_canvas_of_parents(app: Celery, ran: Ran) -> None:
+    """A chord and a chain go on when tasks that were suspended have ended."""
+
+    @app.task(name="shop.tell", shared=False)
+    def tell(values: Any) -> None:
+        ran.append(values)
+
+    with working(app), fairqueue.workspace("acme"):
+        pages = app.tasks["shop.grand"]
+        chord([pages.s(1), pages.s(2)], tell.s()).delay()
+        wait_for(lambda: [[0], [0, 1]] in ran, seconds=25)
+        chain(pages.s(2), tell.s()).delay()
+        wait_for(lambda: [0, 1] in ran, seconds=25)
 
 
 def test_what_cannot_wait_is_told_before_anything_is_sent(app: Celery, ran: Ran) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import AsyncIO
 from dramatiq.results import ResultFailure, Results
 from dramatiq.results.backends import StubBackend
 
@@ -22,6 +23,7 @@ ONE = {"workspace_concurrency": 1, "total_concurrency": 1}
 @pytest.mark.parametrize("broker", [ONE], indirect=True)
 def test_three_levels_at_a_limit_of_one(broker: StubBroker, start: Start) -> None:
     """Each child runs once; one that fails for good fails its parent, and is sent again."""
+    broker.add_middleware(AsyncIO())
     broker.add_middleware(Results(backend=StubBackend()))
     ran: list[Any] = []
 
@@ -39,7 +41,7 @@ def test_three_levels_at_a_limit_of_one(broker: StubBroker, start: Start) -> Non
         return [step.result(f"leaf {i}") for i in range(n)]
 
     @dramatiq.actor(max_retries=1, min_backoff=1, max_backoff=1)
-    def report(n: int) -> None:
+    async def report(n: int) -> None:
         ran.append(step.invoke("pages", middle.message(n)))
         try:
             step.invoke("bad", leaf, 9)

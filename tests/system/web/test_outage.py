@@ -137,10 +137,7 @@ def play(
 
 
 def check(answers: list[Answer], found: list[str], *, within: float) -> None:
-    """No request failed or hung, and the jobs of each process run in the order of their calls.
-
-    Of a hundred requests one may take longer: this machine has other work.
-    """
+    """No request failed or hung, and the jobs of each process run in the order of their calls."""
     assert {each.status for each in answers} == {200}
     assert max(each.seconds for each in answers) < OPENS_WITHIN_SECONDS
     during, of_process = set[str](), defaultdict[str, list[Answer]](list)
@@ -150,8 +147,7 @@ def check(answers: list[Answer], found: list[str], *, within: float) -> None:
     assert len(of_process) == 3
     for pid, some in of_process.items():
         known = some[0].began + OPENS_WITHIN_SECONDS
-        taken = sorted(each.seconds for each in some if each.began > known)
-        assert not taken or taken[int(0.98 * len(taken))] < within
+        assert max((each.seconds for each in some if each.began > known), default=0) < within
         there = dict.fromkeys(text for text in found if text in during and text.startswith(pid))
         assert [*there] == [each.text for each in some]
 
@@ -173,5 +169,8 @@ def test_a_web_app_goes_on_while_redis_is_away(
 def test_a_web_app_goes_on_for_half_a_minute(
     server: EmbeddedServer, tmp_path: Path, framework: str, fault: str, ending: ExitStack
 ) -> None:
-    """Once it is known that Redis is away, requests take less than 50 ms."""
+    """Once it is known that Redis is away, each request takes less than 50 ms.
+
+    On a machine that has nothing else to do.
+    """
     check(*play(server, tmp_path, framework, fault, ending, seconds=30.0), within=0.05)
