@@ -16,6 +16,7 @@ class Declining:
     """Claims whose jobs do not stay, so that the next step is due at once."""
 
     steps = 0
+    has_pending = False
 
     def give_back_stale(self) -> None:
         pass
