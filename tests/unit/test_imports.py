@@ -10,6 +10,7 @@ import pytest
 from tests.pages import ROOT
 
 OF_OPERATORS = (
+    "fairqueue.audit",
     "fairqueue.cli",
     "fairqueue.dashboard",
     "fairqueue.demo",

@@ -80,7 +80,7 @@ def test_a_run_costs_a_child_few_calls(app: Celery) -> None:
     stock, _ = _run(app, "work", None)
     task.follow_runs()
     task.mark_bodies(app)
-    lease = ["j", "ada", 0, 1, "store", None]
+    lease: list[Any] = ["j", "ada", 0, 1, "store", None]
     ours, _ = _run(app, "work", lease)
     assert ours - stock <= MOST
     _, (failed, result, _) = _run(app, "look", lease)
