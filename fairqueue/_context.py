@@ -295,7 +295,7 @@ def mark_body(
 
     @wraps(function)
     def body(*args: Any, **kwargs: Any) -> Any:
-        job = running_job()
+        job = _job.get()
         if job is None or job.body_entered:
             return function(*args, **kwargs)
         job.body_entered = True

@@ -54,7 +54,7 @@ def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
     return JobId(outcome) if isinstance(outcome, Published) else outcome
 
 
-class FairQueue:
+class FairQueue(Operators):
     """A fair queue in one store. Threads may share it, and it may be used after a fork.
 
     ``url`` is ``redis://``, ``rediss://``, ``unix://``, ``memory://``, or ``redis+sentinel://``
@@ -83,21 +83,18 @@ class FairQueue:
         **options: Any,
     ) -> None:
         rest, in_url = split_settings(url) if url else ("", {})
-        self.settings = settings or Settings.load({**in_url, **options})
-        self.store = sharded(store or open_store(rest, client=client, settings=self.settings))
+        settings = settings or Settings.load({**in_url, **options})
+        self.store = sharded(store or open_store(rest, client=client, settings=settings))
+        self._connection = Connection(self.store, self._bring_limits if brings_limits else None)
+        self._connected = self._connection.connected
+        super().__init__(self._connection.reached, settings)
+        self.job, self.watch = self.statuses.job, self.statuses.watch
         self._claimer = self._introduced = Claimers(self.store, self.settings)
         self.endings = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
         self.presence = self._claimer.presence
         """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
-        self._connection = Connection(self.store, self._bring_limits if brings_limits else None)
-        self._connected = self._connection.connected
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
-        parts = Operators(self._connection.reached, self.settings)
-        self.limits, self.pauses, self.dead = parts.limits, parts.pauses, parts.dead
-        self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
-        self.history, self.job, self.watch = parts.history, parts.statuses.job, parts.statuses.watch
-        self.acts = parts.acts
         core = Core(self._connected, self._connection.reached, self.settings, self.publish_many)
         self.schedules = self.acts.watch(Schedules(core), "schedules")
         """Jobs at times of their own, whose ticks workers publish."""
@@ -110,7 +107,6 @@ class FairQueue:
         self.requests = Requests(self._connected, self.settings, self._ask_provider)
         """Places for web requests in flight."""
         self._similar_names = SimilarNames(self.settings.workspaces)
-        self._registry = parts.registry
         self.outages = Outages(self.settings, self.store, self.clone, self.tally)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
@@ -226,7 +222,7 @@ class FairQueue:
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
         self._similar_names.note(pair[0].workspace)
-        self._registry.refuse(*pair)
+        self.registry.refuse(*pair)
         return pair
 
     def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:
@@ -238,7 +234,7 @@ class FairQueue:
             self.tally.rejected(error)
             raise
         self.tally.published(job.queue, int(published.is_new))
-        self._registry.warn(job)
+        self.registry.warn(job)
         return published
 
     def publish_many(
@@ -284,7 +280,7 @@ class FairQueue:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
         publish_known_ids_again(store, pairs, outcomes, within_seconds)
         self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
-        self._registry.warn(*(job for job, _ in pairs))
+        self.registry.warn(*(job for job, _ in pairs))
         return outcomes
 
     def claim(
@@ -435,7 +431,7 @@ class FairQueue:
         queue._connection.like(self._connection)
         # no second warning
         queue.missing_workspace = self.missing_workspace
-        queue._similar_names, queue._registry = self._similar_names, self._registry
+        queue._similar_names, queue.registry = self._similar_names, self.registry
         queue._introduced = self._claimer  # whose leases it may renew
         queue.tally = self.tally
         return queue

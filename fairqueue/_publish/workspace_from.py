@@ -49,7 +49,8 @@ def named_workspace(call: Call, sources: Sequence[Source]) -> str | None:
     a name.
     """
     for source in (f"header:{EXPLICIT}", *sources):
-        name = _as_name(_resolve(source, call), shown_source(source), call.task)
+        value = _resolve(source, call)
+        name = None if value is None else _as_name(value, source, call.task)
         if name is not None:
             return name
     return None
@@ -150,16 +151,14 @@ def _load(source: str) -> Callable[..., Any]:
     return load_function(source, setting="workspace_from", error=WorkspaceUnresolved)
 
 
-def _as_name(value: Any, source: str, task: str) -> str | None:
+def _as_name(value: Any, source: Source, task: str) -> str | None:
     """Return the value as a name; integers and UUIDs, common as workspace ids, become text."""
     name = text_of_id(value)
     if isinstance(name, str):
         return name if name.strip() else None
-    if name is None:
-        return None
     raise WorkspaceUnresolved(
-        f"{source!r} returned a {type(value).__name__} as the workspace of task {task!r}; "
-        "expected a str, an int, a UUID, or None for no answer"
+        f"{shown_source(source)!r} returned a {type(value).__name__} as the workspace of task "
+        f"{task!r}; expected a str, an int, a UUID, or None for no answer"
     )
 
 

@@ -123,7 +123,8 @@ class Engine(ABC):
     @property
     def breaker(self) -> CircuitBreaker:
         """The breaker of this server, shared by all engines of this process."""
-        return breaker_at(self.server) if self.server else self._breaker
+        server = self.server
+        return breaker_at(server) if server else self._breaker
 
     @property
     def is_open(self) -> bool:

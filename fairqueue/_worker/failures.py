@@ -10,7 +10,6 @@ another gets its notice.
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import uniform
@@ -18,8 +17,6 @@ from random import uniform
 from fairqueue._context import JobContext, run_context
 from fairqueue._queue import FairQueue
 from fairqueue._types import DeadLetter
-from fairqueue._utils import Throttle
-from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.failures")
 
@@ -29,17 +26,18 @@ LONGEST_REST = 3.0
 NOTICES_AT_ONCE = 16
 MOST_ATTEMPTS = 3
 """How often a failure handler may raise for one job before it is not called again."""
-LOG_EVERY_SECONDS = 30.0
 LONGEST_REASON = 500  # characters
 
 
 class FailureReporter:
-    """Reports failed jobs of one worker's queues, from its own daemon thread.
+    """A chore of a worker: it reports failed jobs of its queues.
 
     ``report`` runs the framework's failure handling for one dead letter, with that job as
     ``current()``. It returns False if this worker does not know the task; another worker will
     report the failure. ``queues`` returns the queues that the worker consumes at that moment.
     """
+
+    name = "reporting failed jobs"
 
     def __init__(
         self,
@@ -47,41 +45,20 @@ class FailureReporter:
         queues: Callable[[], Sequence[str]],
         report: Callable[[DeadLetter], bool],
     ) -> None:
-        self._queue, self._queues, self._report = queue.clone(), queues, report
+        self._queue, self._queues, self._report = queue, queues, report
         self._attempts: Counter[str] = Counter()
         self._rest = 1.0
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self._stopped = threading.Event()
 
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="fairqueue-failures", daemon=True).start()
-
-    def stop(self) -> None:
-        """Stop the thread after its current report."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._pause_seconds()):
-            try:
-                found = self._report_some()
-                self._rest = 1.0 if found else min(LONGEST_REST, self._rest * 1.5)
-                while found == NOTICES_AT_ONCE and not self._stopped.is_set():
-                    found = self._report_some()  # there may be more
-            except StoreUnavailable as error:
-                log.debug("failed jobs will be reported later: %s", error)  # the worker logs it
-            except Exception as error:  # noqa: BLE001 - it is logged, and the loop goes on
-                self._log(error)
-        self._queue.close()
+    def look(self) -> float:
+        """Report some; return in how many seconds there may be more."""
+        found = self._report_some()
+        self._rest = 1.0 if found else min(LONGEST_REST, self._rest * 1.5)
+        return 0.0 if found == NOTICES_AT_ONCE else self._pause_seconds()
 
     def _pause_seconds(self) -> float:
         """Return the pause between looks, longer with several shards on one server."""
         shards = max(shard.engine.shards_on_server for shard in self._queue.store.shards)
         return uniform(*LOOK_EVERY_SECONDS) * self._rest * shards  # noqa: S311 - no secret
-
-    def _log(self, error: Exception) -> None:
-        if self._log_throttle.passes():
-            log.error("could not look for failed jobs, will retry", exc_info=error)
 
     def _report_some(self) -> int:
         """Report a bounded number of due failures; return how many notices there were."""

@@ -39,6 +39,7 @@ In a worker
     UNKNOWN_TASK                 reason of its dead letter when it gives up
     failure_reason             the reason of a dead letter, from an error
     ChildWaits                 warns of a job that waits for one which has no slot meanwhile
+    Chores                     a thread of a worker for what it does now and then, such as:
     FailureReporter            reports jobs that died or expired without the framework's knowledge
     lost_worker_message        what to say of a job whose every start ended in a lost worker
     SilenceWatch               lets go of a store that is silent while a worker stops
@@ -71,6 +72,7 @@ For tools
 
 from __future__ import annotations
 
+from fairqueue._chores import Chores
 from fairqueue._context import (
     current_workspace,
     mark_body,
@@ -139,6 +141,7 @@ __all__ = [
     "Call",
     "Child",
     "ChildWaits",
+    "Chores",
     "ClaimAhead",
     "Claimed",
     "Collected",

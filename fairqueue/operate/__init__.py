@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue.operate.acts import Acts
 from fairqueue.operate.dead import DeadLetters
-from fairqueue.operate.doctor import Doctor
 from fairqueue.operate.history import History
 from fairqueue.operate.jobs import Jobs
 from fairqueue.operate.limits import LiveLimits
@@ -17,10 +18,12 @@ from fairqueue.operate.registry import Registry
 from fairqueue.operate.statuses import Statuses
 from fairqueue.operate.views import Views
 
+if TYPE_CHECKING:
+    from fairqueue.operate.doctor import Doctor
+
 __all__ = [
     "Acts",
     "DeadLetters",
-    "Doctor",
     "History",
     "Jobs",
     "LiveLimits",
@@ -33,7 +36,7 @@ __all__ = [
 
 
 class Operators:
-    """All parts; a :class:`fairqueue.FairQueue` has them by the same names.
+    """All parts of a :class:`fairqueue.FairQueue`.
 
     Every call applies to waiting jobs at once. It raises ConfigurationError for a name, id or value
     that is not allowed, and StoreUnavailable if the store cannot be reached.
@@ -45,10 +48,17 @@ class Operators:
         self.dead = DeadLetters(connected)
         self.views = Views(connected, settings)
         self.jobs = Jobs(connected, settings)
-        self.doctor = Doctor(connected, settings)
         self.statuses = Statuses(connected)
         self.history = History(connected, settings)
         self.acts = Acts(connected)
-        for part in ("pauses", "limits", "jobs", "dead", "doctor"):
+        for part in ("pauses", "limits", "jobs", "dead"):
             self.acts.watch(getattr(self, part), part)
         self.registry = Registry(connected, settings)
+        self._reached, self.settings = connected, settings
+
+    @cached_property
+    def doctor(self) -> Doctor:
+        """Checks and rebuilds keys, and changes the number of shards."""
+        from fairqueue.operate.doctor import Doctor  # noqa: PLC0415 - no worker needs the auditor
+
+        return self.acts.watch(Doctor(self._reached, self.settings), "doctor")

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
 from fairqueue._publish.new_job import NewJob
 from fairqueue._validation import check_name, name_or_none
@@ -45,12 +46,12 @@ class Schedules:
         kept["payload"] = b64encode(what.payload).decode()
         return what.task or what.queue, kept, what.workspace
 
-    def start(self) -> Ticker:
+    def start(self) -> Chores:
         """Publish ticks in a thread of this process, until the result's ``stop`` is called.
 
         Celery's and Dramatiq's workers do so by themselves.
         """
-        return Ticker(self.core).start()
+        return Chores(Ticker(self.core)).start()
 
     def put(
         self,

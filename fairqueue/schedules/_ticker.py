@@ -1,12 +1,11 @@
-"""Publishes the ticks of schedules, in a thread of each worker process."""
+"""Publishes the ticks of schedules, in each worker process."""
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any, NamedTuple
@@ -87,6 +86,8 @@ class Ticker:
     Any number of processes may do so: the store lets a tick be published only once.
     """
 
+    name = "publishing the ticks of schedules"
+
     def __init__(self, core: Core, *runners: Runner) -> None:
         self._core, self._runners = core, (*runners, Runner(core))
         self._names = [name for runner in self._runners for name in runner.names]
@@ -94,30 +95,6 @@ class Ticker:
         """When this process began, by the clock of each workspace's shard."""
         self._declared_at = float("-inf")
         self._throttle = Throttle(LOG_EVERY_SECONDS)
-        self._stopped = threading.Event()
-
-    def start(self, at_end: Callable[[], object] = lambda: None) -> Ticker:
-        """Start the thread; ``at_end`` is called there when it ends."""
-        self._at_end = at_end
-        threading.Thread(target=self._run, name="fairqueue-schedules", daemon=True).start()
-        return self
-
-    def stop(self) -> None:
-        """Publish no more."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        pause = 0.0
-        while not self._stopped.wait(pause):
-            try:
-                pause = self.look()
-            except StoreUnavailable as error:
-                pause = LOOK_EVERY_SECONDS
-                log.debug("no tick is published for now: %s", error)  # the worker logs it
-            except Exception as error:  # noqa: BLE001 - it is logged, and the loop goes on
-                pause = LOOK_EVERY_SECONDS
-                self._log("could not look for schedules, will retry", error)
-        self._at_end()
 
     def _log(self, text: str, error: Exception) -> None:
         if self._throttle.passes():

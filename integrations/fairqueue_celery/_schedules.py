@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from fairqueue import ConfigurationError, Schedule
+from fairqueue import ConfigurationError, FairQueue, Schedule
 from fairqueue.adapters import Due, Placed, Runner, Schedules, Ticker
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._publish.batch import batch
@@ -92,11 +92,10 @@ class CeleryRunner(Runner):
         return self._declared
 
 
-def start(app: Any, core: Any) -> Ticker:
-    """Publish ticks until the result's ``stop`` is called; ConfigurationError for a bad entry."""
-    own = core.clone()
-    schedules = CelerySchedules(own.schedules.core)
-    return Ticker(schedules.core, CeleryRunner(app, schedules)).start(own.close)
+def ticker_of(app: Any, core: FairQueue) -> Ticker:
+    """Return what publishes ticks in a worker; raises ConfigurationError for a bad entry."""
+    schedules = CelerySchedules(core.schedules.core)
+    return Ticker(schedules.core, CeleryRunner(app, schedules))
 
 
 def beat_entries(app: Any) -> dict[str, Any]:

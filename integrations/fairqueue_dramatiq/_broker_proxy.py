@@ -16,9 +16,9 @@ from dramatiq.errors import DecodeError, QueueJoinTimeout
 from fairqueue import FairQueue, Lease
 from fairqueue.adapters import (
     UNKNOWN_TASK,
+    Chores,
     FailureReporter,
     SilenceWatch,
-    Ticker,
     UnknownTaskBackoff,
     failure_reason,
     settings_summary,
@@ -56,9 +56,8 @@ class BrokerProxy:
         self._backoff = UnknownTaskBackoff(core.settings)
         self._worker: Any = None
         self._claims: Claims | None = None
-        self._failure_reporter: FailureReporter | None = None
+        self._chores: Chores | None = None
         self._silence: SilenceWatch | None = None
-        self._ticker: Ticker | None = None
         self._metrics: list[Server] = []
         self._consumers: dict[str, FairConsumer] = {}
         self._adoption_threads: dict[str, AdoptionThread] = {}
@@ -125,11 +124,11 @@ class BrokerProxy:
             slots=lambda: worker.worker_threads,
             tasks=lambda: tuple(self.broker.actors),
         )
-        self._failure_reporter = FailureReporter(
-            self.core, lambda: claims.queues, partial(report_failure, self.broker)
-        )
-        self._failure_reporter.start()
-        self._ticker = _schedules.start(self.broker, self.core)
+        own = self.core.clone()
+        report = partial(report_failure, self.broker)
+        reporter = FailureReporter(own, lambda: claims.queues, report)
+        ticker = _schedules.ticker_of(self.broker, own)
+        self._chores = Chores(reporter, ticker, at_end=[own.close]).start()
         self._metrics = serve_worker(self.core)
         self._log_settings()
 
@@ -161,10 +160,8 @@ class BrokerProxy:
         self._silence.start()
         if self._claims is not None:
             self._claims.drain()
-        if self._failure_reporter is not None:
-            self._failure_reporter.stop()
-        if self._ticker is not None:
-            self._ticker.stop()
+        if self._chores is not None:
+            self._chores.stop()
 
     def stop_worker(self) -> None:
         """The worker has stopped."""

@@ -69,8 +69,7 @@ class DramatiqRunner(Runner):
                 yield Placed("dramatiq", workspace, task, task, call), when
 
 
-def start(broker: Broker, queue: FairQueue) -> Ticker:
-    """Publish ticks until the result's ``stop`` is called."""
-    own = queue.clone()
-    schedules = DramatiqSchedules(broker, own)
-    return Ticker(schedules.core, DramatiqRunner(broker, schedules)).start(own.close)
+def ticker_of(broker: Broker, queue: FairQueue) -> Ticker:
+    """Return what publishes ticks in a worker."""
+    schedules = DramatiqSchedules(broker, queue)
+    return Ticker(schedules.core, DramatiqRunner(broker, schedules))

@@ -10,6 +10,7 @@ import pytest
 from tests.pages import ROOT
 
 OF_OPERATORS = (
+    "fairqueue.audit",
     "fairqueue.cli",
     "fairqueue.dashboard",
     "fairqueue.demo",
@@ -27,7 +28,7 @@ OF_OTHERS = (
 
 @pytest.mark.parametrize(
     ("statement", "most"),
-    [("import fairqueue", 125), ("import fairqueue_celery.transport", 190)],
+    [("import fairqueue", 110), ("import fairqueue_celery.transport", 175)],
 )
 def test_workers_and_publishers_import_nothing_of_operators(statement: str, most: int) -> None:
     """Dashboards, metrics, test tools and the engine in memory are imported at their use."""

@@ -201,7 +201,7 @@ class Claims:
         So a job that has begun never runs again, whatever becomes of this process. Jobs that were
         claimed ahead have their ack with the next claim, which costs no call.
         """
-        acks = self._acks() if self._free() > 0 else ()
+        acks = self._acks() if self._ahead and self._free() > 0 else ()
         if not acks:
             return False
         try:

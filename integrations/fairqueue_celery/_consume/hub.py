@@ -47,8 +47,9 @@ class HubDriver:
     # Scheduling
 
     def _changed(self, held: HeldLease) -> None:
+        flusher.look()  # the loop may be gone, or stand still while the worker stops
         if threading.get_ident() != self._thread:
-            self._wake()
+            self._end_poll()
         elif held.running:
             self._schedule(HOLD_BACK_SECONDS)  # an early ack: the end may follow at once
         else:
@@ -60,10 +61,6 @@ class HubDriver:
             if claims is held.owner:
                 claims.deliver_next()
 
-    def _wake(self) -> None:
-        flusher.look()  # the loop may be gone, or stand still while the worker stops
-        self._end_poll()
-
     def _end_poll(self) -> None:
         with contextlib.suppress(OSError):  # full, so the loop will wake; or closed
             os.write(self._pipe_writer, b"!")
@@ -73,7 +70,6 @@ class HubDriver:
         self._schedule(0.0)
 
     def _schedule(self, delay: float) -> None:
-        flusher.look()  # a step that is due never comes once the loop has ended
         due = time.monotonic() + delay
         if self._timer is not None:
             if self._due <= due:
@@ -98,6 +94,9 @@ class HubDriver:
         except BaseException:
             self._schedule(RETRY_SECONDS)  # a lost connection stops this driver before that
             raise
+        finally:
+            if claims.has_pending:
+                flusher.look()
         self._watch(claims)
         due = claims.due_in()
         if due is not None:

@@ -111,18 +111,22 @@ class Deadlines(_Page):
 class Runs(_Page):
     """The pid of the process that runs each job. Each run writes its own entry only."""
 
-    def begin(self, fence: int) -> None:
-        """This process runs the job of this lease from now on."""
+    def begin(self, fence: int) -> int:
+        """This process runs the job of this lease from now on; return where that is written.
+
+        In this order: a reader in between must not take one run's pid for another's.
+        """
         first = fence % ENTRIES * ENTRY_BYTES
         pids = PIDS.unpack_from(self._memory, first)
-        places = [pids.index(pid) for pid in (0, OVER) if pid in pids]
-        free = min(places, default=0)
-        self._write(first + free * ENTRY_BYTES, fence, this_process.pid)
+        at = first + pids.index(min(pids)) * ENTRY_BYTES  # free, or over, as a rule
+        WORD.pack_into(self._memory, at, 0)
+        WORD.pack_into(self._memory, at + WORD.size, this_process.pid)
+        WORD.pack_into(self._memory, at, fence)
+        return at
 
-    def end(self, fence: int) -> None:
+    def end(self, fence: int, at: int) -> None:
         """The run is over and its result stored."""
-        at = self._find(fence)
-        if at is not None:
+        if WORD.unpack_from(self._memory, at)[0] == fence:  # no other run has needed the place
             WORD.pack_into(self._memory, at + WORD.size, OVER)
 
     def pid_of(self, fence: int) -> int | None:
@@ -139,12 +143,6 @@ class Runs(_Page):
         """Whether the run has ended by itself."""
         at = self._find(fence)
         return at is not None and self._pid_at(at) == OVER
-
-    def _write(self, at: int, fence: int, pid: int) -> None:
-        """In this order: a reader in between must not take one run's pid for another's."""
-        WORD.pack_into(self._memory, at, 0)
-        WORD.pack_into(self._memory, at + WORD.size, pid)
-        WORD.pack_into(self._memory, at, fence)
 
     def _pid_at(self, at: int) -> int:
         return int(WORD.unpack_from(self._memory, at + WORD.size)[0])

@@ -9,16 +9,18 @@ would: when the last of them is gone, nothing else does.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import redis
-
-from fairqueue import ConfigurationError, FairQueue, FairQueueError, WorkspaceUnresolved
-from fairqueue.adapters import Throttle, following_client, new_job_id
+from fairqueue import ConfigurationError, FairQueue, WorkspaceUnresolved
+from fairqueue.adapters import (
+    Throttle,
+    following_client,
+    new_job_id,
+    translated_redis_errors,
+)
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout, is_task, parse, priority_of
 from fairqueue_celery._kombu_lists.transfer import Aside
@@ -35,7 +37,6 @@ SHORTEST_REST_SECONDS = 0.5
 LONGEST_REST_SECONDS = 5.0
 RESTORE_EVERY_SECONDS = 10.0
 RESTORE_AT_ONCE = 100
-LOG_EVERY_SECONDS = 30.0
 
 READ = "read"
 UNREAD = "unread"
@@ -169,48 +170,33 @@ class SpreadAdoption(Adoption):
 
 
 class Adopter:
-    """A worker's thread that adopts what waits in the lists of the queues it consumes."""
+    """A chore of a worker: it adopts what waits in the lists of the queues it consumes."""
 
-    def __init__(self, broker: Broker, layout: Layout, *, visibility_seconds: float) -> None:
+    name = "adopting messages of the old broker"
+
+    def __init__(
+        self, broker: Broker, core: FairQueue, layout: Layout, *, visibility_seconds: float
+    ) -> None:
         self._broker = broker
         self._visibility_seconds = visibility_seconds
         self._lists = KombuLists(following_client(broker.url), layout)
-        self._core = broker.core.clone()
-        self._adoption = Adoption(self._core, self._lists)
+        self._adoption = Adoption(core, self._lists)
         self._rest_seconds = SHORTEST_REST_SECONDS
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._restore_throttle = Throttle(RESTORE_EVERY_SECONDS)
-        self._stopped = threading.Event()
 
-    def start(self) -> None:
-        """Start the thread."""
-        threading.Thread(target=self._run, name="fairqueue-adopter", daemon=True).start()
+    @translated_redis_errors()
+    def look(self) -> float:
+        """Adopt some; return in how many seconds there may be more."""
+        self._restore_overdue()
+        queues = self._broker.consumed_queues()
+        found = sum(self._adoption.adopt(queue, most=ADOPT_AT_ONCE) for queue in queues)
+        longer = min(LONGEST_REST_SECONDS, self._rest_seconds * 1.5)
+        self._rest_seconds = SHORTEST_REST_SECONDS if found else longer
+        return 0.0 if found >= ADOPT_AT_ONCE else self._rest_seconds
 
-    def stop(self) -> None:
-        """Stop it after its current look."""
-        self._stopped.set()
-
-    def _run(self) -> None:
-        while not self._stopped.is_set():
-            found = self._look()
-            longer = min(LONGEST_REST_SECONDS, self._rest_seconds * 1.5)
-            self._rest_seconds = SHORTEST_REST_SECONDS if found else longer
-            if found < ADOPT_AT_ONCE:
-                self._stopped.wait(self._rest_seconds)
-        self._core.close()
+    def close(self) -> None:
+        """Close its connection."""
         self._lists.client.close()
-
-    def _look(self) -> int:
-        """Adopt some messages and return how many; errors are logged."""
-        try:
-            self._restore_overdue()
-            queues = self._broker.consumed_queues()
-            return sum(self._adoption.adopt(queue, most=ADOPT_AT_ONCE) for queue in queues)
-        except (FairQueueError, redis.RedisError) as error:
-            self._log("messages of the old broker stay where they are for now: %s", error)
-        except Exception as error:  # noqa: BLE001 - the loop must live; it is logged
-            self._log("adopting messages of the old broker failed, trying again: %r", error)
-        return 0
 
     def _restore_overdue(self) -> None:
         if not self._restore_throttle.passes():
@@ -219,13 +205,9 @@ class Adopter:
         for held in self._lists.overdue(before, RESTORE_AT_ONCE):
             self._lists.restore(held)
 
-    def _log(self, text: str, error: Exception) -> None:
-        if self._log_throttle.passes():
-            logger.warning(text, error)
 
-
-def start(broker: Broker, options: Mapping[str, Any]) -> list[Adopter]:
-    """Adopt until the result is stopped; a broker in memory has no lists to adopt from.
+def adopters(broker: Broker, core: FairQueue, options: Mapping[str, Any]) -> list[Adopter]:
+    """Return the adopter of a worker; a broker in memory has no lists to adopt from.
 
     Nor is a list adopted by several shards or in a Cluster, since one step moves a message within
     one server, and what a worker has set aside would wait for as long as it is away.
@@ -234,6 +216,4 @@ def start(broker: Broker, options: Mapping[str, Any]) -> list[Adopter]:
         return []
     visibility_seconds = float(options.get("visibility_timeout") or 3600)
     layout = Layout.from_options(options)
-    adopter = Adopter(broker, layout, visibility_seconds=visibility_seconds)
-    adopter.start()
-    return [adopter]
+    return [Adopter(broker, core, layout, visibility_seconds=visibility_seconds)]

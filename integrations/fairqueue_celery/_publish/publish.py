@@ -16,7 +16,7 @@ from kombu.serialization import dumps, registry
 from kombu.serialization import loads as deserialize
 from kombu.utils import json as kombu_json
 
-from fairqueue import FairQueue, JobId, NewJob, StoreUnavailable, adapters
+from fairqueue import FairQueue, JobContext, JobId, NewJob, StoreUnavailable, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
@@ -232,7 +232,8 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
     """Read from a message what the core needs to know; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
     call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
-    exempt = _is_exempt(call.fields, core)
+    running = adapters.running_job(core.store.store_id)
+    exempt = _is_exempt(call.fields, running)
     return Publication(
         task=call.task,
         delay_seconds=_seconds_until(call.fields.get("eta")) or 0.0,
@@ -243,8 +244,8 @@ def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
         expires_seconds=_seconds_until(call.fields.get("expires")),
         key=key_of(message, call),
         task_id=str(call.fields.get("id") or ""),
-        retry_of=_retry_of(call.fields, core),
-        is_child=_is_child(call.fields, core),
+        retry_of=running.fence if running is not None and _goes_on(call.fields) else None,
+        is_child=_is_child(call.fields, running),
     )
 
 
@@ -281,35 +282,28 @@ def workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> 
 
 def follows_from_job(fields: Mapping[str, Any], core: FairQueue) -> bool:
     """Whether a job of this core's store runs here, and this call is its retry or continuation."""
-    return adapters.running_job(core.store.store_id) is not None and _is_exempt(fields, core)
+    running = adapters.running_job(core.store.store_id)
+    return running is not None and _is_exempt(fields, running)
 
 
-def _is_exempt(fields: Mapping[str, Any], core: FairQueue) -> bool:
+def _is_exempt(fields: Mapping[str, Any], running: JobContext | None) -> bool:
     """Retries, replacements and what follows a task's body: Celery would lose them if refused.
 
     Headers alone cannot tell a continuation from a user's own publish inside a task.
     """
-    running = adapters.running_job(core.store.store_id)
     if running is not None and running.body_returned:
         return True
-    return _goes_on(fields) or _is_child(fields, core)
+    return _goes_on(fields) or _is_child(fields, running)
 
 
 def _goes_on(fields: Mapping[str, Any]) -> bool:
     return bool(fields.get("retries") or fields.get("replaced_task_nesting"))
 
 
-def _is_child(fields: Mapping[str, Any], core: FairQueue) -> bool:
+def _is_child(fields: Mapping[str, Any], running: JobContext | None) -> bool:
     """Whether ``step.send`` sends it; a child that retries or is replaced has the header, too."""
-    running = adapters.running_job(core.store.store_id)
     is_in_body = running is not None and not running.body_returned
     return is_in_body and adapters.PARENT in fields and not _goes_on(fields)
-
-
-def _retry_of(fields: Mapping[str, Any], core: FairQueue) -> int | None:
-    """The fence of the running job, if this call is its retry or takes its place."""
-    running = adapters.running_job(core.store.store_id)
-    return running.fence if running is not None and _goes_on(fields) else None
 
 
 def _group(call: Call) -> str | None:

@@ -71,7 +71,7 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
         task = how.get("task_type") or self._tasks.get(name)
         option = how.pop(OPTION, None) or getattr(task, OPTION, None)
         _subscribe_late(self.backend)
-        alone = not more and not any(how.get(each) for each in NOT_INLINE)
+        alone = not more and not any(map(how.get, NOT_INLINE))
         try:
             with _asking(option, may_run=task is not None and alone):
                 return send_task(self, name, args, kwargs, *more, **how)

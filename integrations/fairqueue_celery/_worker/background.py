@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from celery import bootsteps
 
 from fairqueue import ConfigurationError, FairQueue
-from fairqueue.adapters import settings_summary
+from fairqueue.adapters import Chores, settings_summary
 from fairqueue.metrics import serve_worker
 from fairqueue_celery import _schedules
+from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._config import options
 from fairqueue_celery._kombu_lists import adopt
 from fairqueue_celery._worker import failures, revoke
@@ -54,10 +55,8 @@ class Background(bootsteps.StartStopStep):
             )
         for line in _settings_in_force(broker.core, parent.app):
             logger.info(line)
-        self._running += adopt.start(broker, transport_options)
-        self._running.append(failures.start(parent.app, broker))
+        self._running.append(_chores(parent.app, broker, transport_options))
         self._running.append(revoke.start(broker, transport_options))
-        self._running.append(_schedules.start(parent.app, broker.core))
         self._running += serve_worker(broker.core)
 
     def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's
@@ -68,6 +67,14 @@ class Background(bootsteps.StartStopStep):
     def shutdown(self, parent: Any) -> None:
         """End them also if the worker stops while it reconnects, which closes nothing."""
         self.close(parent)
+
+
+def _chores(app: Any, broker: Broker, options: Mapping[str, Any]) -> Chores:
+    core = broker.core.clone()
+    adopters = adopt.adopters(broker, core, options)
+    chores = failures.reporter(app, broker, core), _schedules.ticker_of(app, core)
+    at_end = [core.close, *(adopter.close for adopter in adopters)]
+    return Chores(*chores, *adopters, at_end=at_end).start()
 
 
 def _settings_in_force(core: FairQueue, app: Any) -> Iterator[str]:

@@ -64,7 +64,7 @@ class Fairness(bootsteps.StartStopStep):
             in_process.adapt(parent.pool)  # a strategy keeps its method
         batches.adapt(parent.pool)
         self._consumer = parent
-        self._maintain_pool: Any = None
+        self._look: Any = None
         self._keep_in_memory = parent._limit_task  # noqa: SLF001
         parent._limit_task = self._limit_task  # noqa: SLF001
         parent.on_unknown_task = UnknownTaskHandler(parent.on_unknown_task)
@@ -92,17 +92,30 @@ class Fairness(bootsteps.StartStopStep):
                 broker.leases.abandon(held)
 
     def register_with_event_loop(self, parent: Any, hub: Any) -> None:
-        """Look often for dead children, and for jobs that no child begins.
+        """Look often for dead children, and for jobs that no child begins, while there are jobs.
 
         A sibling of a dead child may hold the descriptor that would show it.
         """
-        if self._maintain_pool is not None:
-            self._maintain_pool.cancel()
-            self._maintain_pool = None
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
         if _is_prefork(parent.pool):
-            self._maintain_pool = hub.call_repeatedly(
-                MAINTAIN_POOL_SECONDS, partial(_maintain, parent)
-            )
+            self._hub = hub
+            parent.on_task_message.add(self._look_soon)
+            self._look_soon()
+
+    def _look_soon(self, _request: Any = None) -> None:
+        if self._look is None:
+            self._look = self._hub.call_later(MAINTAIN_POOL_SECONDS, self._maintain)
+
+    def _maintain(self) -> None:
+        self._look = None
+        if next(all_held(), None) is not None:
+            self._look_soon()
+        self._consumer.pool.maintain_pool()
+        for broker in brokers():
+            with suppress(FairQueueError):  # Redis is away: the next look tries again
+                give_back_unbegun(broker, self._consumer.controller)
 
     def shutdown(self, parent: Any) -> None:
         """Give back what did not run, and leave; after SIGHUP no handler of the exit is called.
@@ -155,13 +168,6 @@ def _let_greenlets_run() -> None:
 
 def _is_prefork(pool: Any) -> bool:
     return isinstance(pool, PreforkPool) and pool._pool is not None  # noqa: SLF001 - it started
-
-
-def _maintain(consumer: Any) -> None:
-    consumer.pool.maintain_pool()
-    for broker in brokers():
-        with suppress(FairQueueError):  # Redis is away: the next look tries again
-            give_back_unbegun(broker, consumer.controller)
 
 
 def _refuse_children(consumer: Any) -> None:

@@ -20,7 +20,7 @@ from kombu.serialization import prepare_accept_content
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
-from fairqueue import DeadLetter
+from fairqueue import DeadLetter, FairQueue
 from fairqueue.adapters import FailureReporter, lost_worker_message
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._worker.request import tell_parent
@@ -97,8 +97,6 @@ def _fail(request: Any, letter: DeadLetter) -> None:
         failure.handle_error_state(request.task, request._context)  # noqa: SLF001
 
 
-def start(app: Any, broker: Broker) -> FailureReporter:
-    """Report failures until the result's ``stop`` is called."""
-    reporter = FailureReporter(broker.core, broker.consumed_queues, partial(report, app, broker))
-    reporter.start()
-    return reporter
+def reporter(app: Any, broker: Broker, core: FairQueue) -> FailureReporter:
+    """Return what reports the failures of a worker's queues."""
+    return FailureReporter(core, broker.consumed_queues, partial(report, app, broker))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any
 
@@ -71,15 +70,13 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         lease = request and (request.get("properties") or NOTHING).get(METADATA)
         if not lease or request.get("is_eager"):
             return run(uuid, args, kwargs, request)
-        job = _job_of(task, lease)
-        job.task_id = job.message_id = uuid
+        job = _Run(task, lease, uuid)
         with run_context(job):
             if job.traced:
                 job.trace = trace.begin(task, job, job.traced, uuid, request)
             if request.get("chord"):
                 wait_for_results(task.backend)
-            if job.begins:
-                runs.begin(job.fence)
+            begun = runs.begin(job.fence) if job.begins else None
             error: Any = None
             succeeded = False
             try:
@@ -95,7 +92,8 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             finally:
                 if job.steps is not None or PARENT in request:
                     _end_steps(job, request, error, succeeded=succeeded)
-                runs.end(job.fence)  # no entry if it did not begin
+                if begun is not None:
+                    runs.end(job.fence, begun)
                 if job.trace is not None:
                     job.trace.end(error)
 
@@ -110,35 +108,24 @@ def _end_steps(job: _Run, request: Any, error: Any, *, succeeded: bool) -> None:
         wake_parent(_store(job.store_id), request[PARENT])
 
 
-@dataclass(eq=False)
 class _Run(JobContext):
-    begins: bool = True
-    """Decided once, here; the main process reads it."""
-    task_id: str = ""
-    traced: Sequence[Any] = ()
-    """Only where runs are traced: what its span says of the queue and the waits."""
-    trace: trace.Trace | None = field(default=None, repr=False)
+    """The job of a run; made without a dataclass's own init, which costs a call more."""
 
+    trace: trace.Trace | None = None
 
-def _job_of(task: Any, lease: Sequence[Any]) -> _Run:
-    job_id, workspace, fence, deliveries, store_id, within, *traced = lease
-    late = bool(task.acks_late)  # an early-acked job runs on without its lease
-    return _Run(
-        job_id=job_id,
-        workspace=workspace,
-        fence=fence,
-        deliveries=deliveries,
-        store_id=store_id,
-        store=partial(_store, store_id),
-        gives_up=pool.is_told_to_stop,
-        is_lost=partial(deadlines.is_lost, fence) if late else _never,
-        is_cancelled=partial(deadlines.is_cancelled, fence),
-        redeliverable=late,
-        children=partial(Children, task.app),
-        traced=traced,
-        task=task.name,
-        begins=not deadlines.is_lost(fence, within=within),
-    )
+    def __init__(self, task: Any, lease: Sequence[Any], uuid: str) -> None:
+        job_id, self.workspace, fence, self.deliveries, store_id, within, *self.traced = lease
+        late = bool(task.acks_late)  # an early-acked job runs on without its lease
+        self.job_id, self.fence, self.store_id = job_id, fence, store_id
+        self.task, self.task_id, self.message_id = task.name, uuid, uuid
+        self.store = partial(_store, store_id)
+        self.gives_up = pool.is_told_to_stop
+        self.is_lost = partial(deadlines.is_lost, fence) if late else _never
+        self.is_cancelled = partial(deadlines.is_cancelled, fence)
+        self.redeliverable = late
+        self.children = partial(Children, task.app)
+        self.begins = not deadlines.is_lost(fence, within=within)
+        """Decided once, here; the main process reads it."""
 
 
 def _store(store_id: str) -> Any:

@@ -15,9 +15,8 @@ from celery.schedules import crontab, solar
 
 import fairqueue
 from fairqueue import ConfigurationError, Schedule
-from fairqueue.adapters import Ticker
 from fairqueue_celery import queue_of, schedules_of
-from fairqueue_celery._schedules import CeleryRunner, beat_entries, start
+from fairqueue_celery._schedules import beat_entries, ticker_of
 from tests.celery_state import kept
 from tests.system.ledger import wait_for
 
@@ -46,12 +45,6 @@ def make_app(namespace: str) -> Iterator[Make]:
             return app
 
         yield make
-
-
-def ticker_of(app: Celery) -> Ticker:
-    """What a worker of the app has."""
-    schedules = schedules_of(app)
-    return Ticker(schedules.core, CeleryRunner(app, schedules))
 
 
 def triggered(app: Celery, name: str, workspace: str) -> None:
@@ -96,7 +89,7 @@ def test_the_entries_of_beat_schedule(make_app: Make) -> None:
             "options": {"queue": "other", "headers": {"workspace": "globex"}, "expires": 60},
         },
     }
-    ticker = ticker_of(app)
+    ticker = ticker_of(app, queue_of(app))
     ticker.look()
     rows = {row.name: row for row in schedules_of(app).list()}
     assert {name: (row.workspace, row.schedule, row.owner) for name, row in rows.items()} == {
@@ -121,7 +114,7 @@ def test_a_tick_that_is_skipped_sends_nothing(make_app: Make) -> None:
         sent.append(sender)
 
     schedules_of(app).put("n", app.tasks["note"].s("a"), workspace="acme", every=60, overlap="skip")
-    ticker = ticker_of(app)
+    ticker = ticker_of(app, queue_of(app))
     signals.after_task_publish.connect(note_sent)
     for _ in range(2):
         triggered(app, "n", "acme")
@@ -137,10 +130,10 @@ def test_what_workers_cannot_run(make_app: Make) -> None:
     for when in (solar.__new__(solar), type("Own", (crontab,), {})(), 0.5):
         app.conf.beat_schedule = {"x": {"task": "note", "schedule": when}}
         with pytest.raises(ConfigurationError, match=r"beat_schedule\['x'\]"):
-            start(app, queue_of(app))
+            ticker_of(app, queue_of(app))
     app.conf.beat_schedule = {"x": {"task": "note", "schedule": 5, "relative": True}}
     with pytest.raises(ConfigurationError, match="run it with 'celery beat'"):
-        start(app, queue_of(app))
+        ticker_of(app, queue_of(app))
 
 
 def test_the_cleanup_of_a_backend(make_app: Make, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
 
-THREADS = {"fairqueue-adopter", "fairqueue-failures", "fairqueue-revoke"}
+THREADS = {"fairqueue-chores", "fairqueue-revoke"}
 
 
 @pytest.fixture
@@ -113,6 +113,14 @@ def test_a_stopped_worker_leaves_no_thread(app: Celery) -> None:
         assert app.send_task("double", (1,)).get(timeout=60) == 2
 
     wait_for(lambda: not THREADS & {t.name for t in set(threading.enumerate()) - before})
+
+
+def test_an_idle_worker_has_one_thread_of_ours(app: Celery) -> None:
+    """The old broker's messages, failures and schedules are looked for in one thread."""
+    before = set(threading.enumerate())
+    with working(app):
+        new = {thread.name for thread in set(threading.enumerate()) - before}
+        assert [name for name in new if name.startswith("fairqueue")] == ["fairqueue-chores"]
 
 
 def test_a_worker_of_another_broker_is_left_alone(make_app: Any, namespace: str) -> None:

@@ -95,6 +95,6 @@ def test_an_unknown_actor_is_refused(broker: StubBroker, start: Start) -> None:
     wait_for(lambda: any(row.tasks for row in core.views.workers()))
     (row,) = core.views.workers()
     assert (row.app, row.tasks) == ("shop", ("render",))
-    core._registry._looked_until = 0.0
+    core.registry._looked_until = 0.0
     with pytest.raises(UnknownTask, match="'render' is known"):
         broker.enqueue(render.message().copy(actor_name="rendr"))

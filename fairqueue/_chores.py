@@ -1,0 +1,71 @@
+"""A thread that does several things of its process, each as often as that thing wants."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from random import uniform
+from time import monotonic
+from typing import Protocol
+
+from fairqueue._utils import Throttle
+from fairqueue.errors import FairQueueError, StoreUnavailable
+
+log = logging.getLogger("fairqueue.chores")
+
+RETRY_SECONDS = (1.0, 2.0)
+LOG_EVERY_SECONDS = 30.0
+
+
+class Chore(Protocol):
+    """One thing that a process does now and then."""
+
+    name: str
+    """What it is, for a log line."""
+
+    def look(self) -> float:
+        """Do some of what is due; return in how many seconds to look again."""
+
+
+class Chores:
+    """Does chores, one after the other, until it is stopped."""
+
+    def __init__(self, *chores: Chore, at_end: Sequence[Callable[[], object]] = ()) -> None:
+        """``at_end`` are called in the thread when it ends."""
+        self._due = dict.fromkeys(chores, 0.0)
+        self._at_end = at_end
+        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._stopped = threading.Event()
+
+    def start(self) -> Chores:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="fairqueue-chores", daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """End the thread after its current look."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(max(0.0, min(self._due.values()) - monotonic())):
+            chore = min(self._due, key=self._due.__getitem__)
+            pause = self._look(chore)
+            self._due[chore] = monotonic() + pause
+        for end in self._at_end:
+            end()
+
+    def _look(self, chore: Chore) -> float:
+        try:
+            return chore.look()
+        except StoreUnavailable as error:
+            log.debug("%s: will try again: %s", chore.name, error)  # the worker logs it
+        except FairQueueError as error:
+            self._log(f"{chore.name}: will try again: {error}")
+        except Exception as error:  # noqa: BLE001 - it is logged, and the thread goes on
+            self._log(f"{chore.name}: failed, will try again", error)
+        return uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
+
+    def _log(self, text: str, error: Exception | None = None) -> None:
+        if self._throttle.passes():
+            log.error(text, exc_info=error)
