@@ -331,6 +331,7 @@ class FairQueue:
         """
         seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
         self._finish(lease, Ending.ACK, seconds_from_zero("seconds", seconds))
+        self.history.note(lease.job, "succeeded", seconds)
 
     def ack_early(self, lease: Lease) -> None:
         """Never redeliver this job; it keeps its slot until it is acked or its lease expires.

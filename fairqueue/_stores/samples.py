@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from fairqueue._keys import decode, encode
-from fairqueue.rows import Act, FinishedJob, Sample, WorkspaceSample
+from fairqueue.rows import Sample, WorkspaceSample
+
+T = TypeVar("T")
 
 GAP_SECONDS = 30.0
 KEPT = 120  # an hour
@@ -57,22 +60,13 @@ def _read(line: str) -> Sample:
     return Sample(float(time), int(running), int(queued), _number(oldest), workspaces)
 
 
-def read_acts(lines: bytes) -> list[Act]:
-    """Read all acts, the newest first; one that is damaged is left out."""
-    found = []
-    for line in lines.decode("utf-8", "replace").split("\n"):
-        time, _, text = line.partition(" ")
-        with suppress(ValueError, TypeError):
-            found.append(Act(float(time), **json.loads(text)))
-    return found
-
-
-def read_finished(lines: Sequence[bytes]) -> list[FinishedJob]:
-    """Read jobs that have ended; one that is damaged is left out."""
+def read_lines(made: Callable[..., T], lines: Iterable[bytes]) -> list[T]:
+    """Read lines of JSON, each behind its time if it has one; what is damaged is left out."""
     found = []
     for line in lines:
+        before, brace, text = line.partition(b"{")
         with suppress(ValueError, TypeError):
-            found.append(FinishedJob(**json.loads(line)))
+            found.append(made(*map(float, before.split()), **json.loads(brace + text)))
     return found
 
 

@@ -299,7 +299,7 @@ class ListStore(OperatorStore):
 
     def acts(self) -> list[Act]:
         """Return the last acts of operators, the newest first."""
-        return samples.read_acts(self._call("acts"))
+        return samples.read_lines(Act, self._call("acts").split(b"\n"))
 
     def note_finished(self, jobs: Sequence[str], count: int) -> None:
         """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
@@ -307,7 +307,9 @@ class ListStore(OperatorStore):
 
     def finished_jobs(self, start: int, count: int) -> list[FinishedJob]:
         """Return a page of the last jobs that have ended; what is damaged is left out."""
-        return samples.read_finished(self._call("finished_jobs", start=start, count=count))
+        return samples.read_lines(
+            FinishedJob, self._call("finished_jobs", start=start, count=count)
+        )
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""

@@ -96,8 +96,9 @@ def missing_slots(demand: Mapping[str, Demand]) -> Iterator[Remark]:
 
 def silent_workers(workers: Iterable[Worker]) -> Iterator[Remark]:
     """Workers that gave no sign of life any more, and did not say that they stop."""
-    silent = [row for row in workers if not row.is_alive and row.lease_seconds != 0]
-    for row in (row for row in silent if row.silent_seconds < RECENT_SECONDS):
+    for row in workers:
+        if row.is_alive or row.lease_seconds == 0 or row.silent_seconds >= RECENT_SECONDS:
+            continue
         held = f" with {count_jobs(row.running)}, which start again elsewhere" * (row.running > 0)
         text = f"worker {row.worker!r} is silent for {duration(row.silent_seconds)}{held}: see why"
         yield Remark(Level.WARNING, "workers", text)
