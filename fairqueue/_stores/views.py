@@ -332,11 +332,14 @@ class ListStore(OperatorStore):
             counted.update(map(decode, found))
         return counted
 
-    def dead_workspaces(self) -> Iterator[tuple[float, str]]:
-        """Yield the workspaces with dead letters, with the time of the oldest; some twice."""
-        for found in self._steps("dead_workspaces", count=WORKSPACES_AT_ONCE):
-            for name, oldest in zip(found[::2], found[1::2], strict=True):
-                yield float(oldest), decode(name)
+    def dead_workspaces(self, *, since: float = 0.0) -> Iterator[tuple[float, str, int]]:
+        """Yield the workspaces with letters since then, the time of the oldest, and how many.
+
+        Some may come twice; the oldest is that of all letters.
+        """
+        for found in self._steps("dead_workspaces", since=since, count=WORKSPACES_AT_ONCE):
+            for name, oldest, n in zip(found[::3], found[1::3], found[2::3], strict=True):
+                yield float(oldest), decode(name), int(n)
 
     def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
         """Yield the matching dead letters, without payloads: by workspace, the oldest first.
@@ -345,7 +348,8 @@ class ListStore(OperatorStore):
         """
         names = [choice.workspace]
         if not choice.workspace:
-            names = list(dict.fromkeys(name for _, name in sorted(self.dead_workspaces())))
+            found = sorted(self.dead_workspaces(since=choice.since))
+            names = list(dict.fromkeys(name for _, name, _ in found))
         for name in names:
             yield from self._chosen_of(name, choice)
 

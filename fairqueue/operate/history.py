@@ -20,6 +20,7 @@ from fairqueue.rows import FinishedJob
 
 WRITE_EVERY_SECONDS = 1.0
 IDLE_ROUNDS = 10
+Lines = list[str]
 MOST_WAITING = 2000
 """Jobs that a process has not written yet; older ones are left out."""
 AT_ONCE = 100
@@ -89,7 +90,7 @@ class History:
         }
         self._writer.add(json.dumps(told))
 
-    def _write(self, lines: list[str]) -> None:
+    def _write(self, lines: Lines) -> None:
         while lines:
             self._connected().note_finished(lines[:AT_ONCE], self._most)
             del lines[:AT_ONCE]

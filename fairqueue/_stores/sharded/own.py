@@ -131,8 +131,10 @@ class OwnMethods(Router, StoreBase):
             yield from self.home(choice.workspace).choose_dead(choice)
             return
         shards = enumerate(self.every)
-        found = sorted((*oldest, n) for n, one in shards for oldest in one.dead_workspaces())
-        for name, n in dict.fromkeys((name, n) for _, name, n in found):
+        found = sorted(
+            (*oldest, n) for n, one in shards for oldest in one.dead_workspaces(since=choice.since)
+        )
+        for name, n in dict.fromkeys((name, n) for _, name, _, n in found):
             yield from self.shards[n].choose_dead(replace(choice, workspace=name))
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
