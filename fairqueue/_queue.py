@@ -437,8 +437,7 @@ class FairQueue:
         # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names, queue._registry = self._similar_names, self._registry
-        queue._introduced = self._claimer  # whose leases it may renew
-        queue.tally = self.tally
+        queue._introduced, queue.tally = self._claimer, self.tally  # whose leases it may renew
         return queue
 
     def note_stop(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fairqueue._types import DeadLetter
+from fairqueue.messages import in_a_list, masked
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (
     Act,
@@ -118,12 +120,14 @@ OBSERVED = (
     Column("would reject", lambda row: number(row.would_reject)),
 )
 OF_JOB = (
-    _name(
+    Column(
         "job",
-        "job_id",
+        lambda row: printable(row.task_id or row.job_id),
         link=lambda row: Link("/job", {"id": row.job_id, "workspace": row.workspace}),
+        kind="name",
     ),
     _name("task", "task"),
+    Column("arguments", lambda row: printable(row.arguments) or NOTHING, kind="name", is_wide=True),
     WORKSPACE,
     _name("queue", "queue", is_wide=True),
 )
@@ -264,11 +268,17 @@ HISTORY = (
     Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
     Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
 )
+
+
+def _called(row: DeadLetter) -> dict[str, str]:
+    return in_a_list(row.job.payload)
+
+
 DEAD_LETTERS = (
     Column(
         "job",
-        lambda row: printable(row.job.id),
-        link=lambda row: Link("/dead-letter", {"workspace": row.job.workspace, "id": row.job.id}),
+        lambda row: printable(_called(row)["task_id"] or row.job.id),
+        link=lambda row: Link("/job", {"workspace": row.job.workspace, "id": row.job.id}),
         kind="name",
     ),
     Column(
@@ -279,7 +289,13 @@ DEAD_LETTERS = (
     ),
     Column("queue", lambda row: printable(row.job.queue), kind="name", is_wide=True),
     Column("task", lambda row: printable(row.job.task), kind="name"),
-    Column("reason", lambda row: printable(row.reason), kind="name reason"),
+    Column(
+        "arguments",
+        lambda row: printable(_called(row)["arguments"]) or NOTHING,
+        kind="name",
+        is_wide=True,
+    ),
+    Column("reason", lambda row: printable(masked(row.reason)), kind="name reason"),
     Column("starts", lambda row: str(row.deliveries), is_wide=True),
     Column("died", lambda row: moment(row.died)),
 )

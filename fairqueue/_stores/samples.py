@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from fairqueue._keys import decode, encode
-from fairqueue.rows import Sample, WorkspaceSample
+from fairqueue.rows import Overview, Sample, WorkspaceSample
 
 T = TypeVar("T")
 
@@ -20,6 +20,7 @@ KEPT = 120  # an hour
 MOST_BYTES = 262_144  # room for an hour of 24 names of 90 bytes
 LIFETIME_SECONDS = 7200
 KEPT_ACTS = 1000
+IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 
 
 def _seconds(value: float | None) -> str:
@@ -28,6 +29,27 @@ def _seconds(value: float | None) -> str:
 
 def _number(word: str) -> float | None:
     return None if word == "-" else float(word)
+
+
+def sample_of(overview: Overview) -> Sample:
+    """Reduce an overview to a sample: the workspaces that run or wait most."""
+    rows = overview.workspaces
+    most = [
+        *sorted(rows, key=lambda row: -row.running)[:IN_A_SAMPLE],
+        *sorted(rows, key=lambda row: -row.waiting)[:IN_A_SAMPLE],
+    ]
+    kept = {row.workspace: row for row in most if row.running or row.waiting}
+    waits = [row.oldest_wait_seconds for row in rows if row.oldest_wait_seconds is not None]
+    return Sample(
+        time=0.0,
+        running=overview.running,
+        queued=overview.queued,
+        oldest_wait_seconds=max(waits, default=None),
+        workspaces=tuple(
+            WorkspaceSample(row.workspace, row.running, row.waiting, row.oldest_wait_seconds)
+            for row in kept.values()
+        ),
+    )
 
 
 def text_of(sample: Sample) -> str:

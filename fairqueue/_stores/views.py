@@ -16,6 +16,7 @@ from fairqueue._stores.operators import OperatorStore
 from fairqueue._stores.row_readers import Held
 from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
 from fairqueue.explained import Why
+from fairqueue.messages import LISTED_BYTES
 from fairqueue.rows import (
     Act,
     App,
@@ -73,11 +74,12 @@ class ListStore(OperatorStore):
         task: str = "",
         owners: Collection[str] = (),
         longer_than: float | None = None,
+        arguments: bool = False,
     ) -> RunningJobs:
         """Return the ``n`` jobs that have run longest, and how many match all that is given.
 
         An empty name, or no owner, matches all of them. The worker of each is its owner, see
-        :meth:`workers`.
+        :meth:`workers`. Their messages are read for their ``arguments`` only.
         """
         found: dict[int, RunningJob] = {}
         cursor, total, before = b"", 0, ""
@@ -91,6 +93,7 @@ class ListStore(OperatorStore):
                 longer_than="" if longer_than is None else longer_than,
                 before=before,
                 most=n,
+                payloads=LISTED_BYTES * arguments,
                 cursor=cursor or b"0",
                 count=LEASES_AT_ONCE,
             )
@@ -119,6 +122,7 @@ class ListStore(OperatorStore):
             workspace=encode(workspace),
             queue=encode(queue),
             task=encode(task),
+            payloads=LISTED_BYTES,
             cursor=cursor or b"0",
             count=min(n, PAGE),
         )
@@ -341,19 +345,22 @@ class ListStore(OperatorStore):
             for name, oldest, n in zip(found[::3], found[1::3], found[2::3], strict=True):
                 yield float(oldest), decode(name), int(n)
 
-    def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
-        """Yield the matching dead letters, without payloads: by workspace, the oldest first.
+    def choose_dead(self, choice: DeadFilter, *, payloads: bool = False) -> Iterator[DeadLetter]:
+        """Yield the matching dead letters by workspace, the oldest first.
 
-        Each step looks at a bounded number of letters. While they are given, others may come.
+        With ``payloads`` they have those that a list shows, else none. Each step looks at a
+        bounded number of letters. While they are given, others may come.
         """
         names = [choice.workspace]
         if not choice.workspace:
             found = sorted(self.dead_workspaces(since=choice.since))
             names = list(dict.fromkeys(name for _, name, _ in found))
         for name in names:
-            yield from self._chosen_of(name, choice)
+            yield from self._chosen_of(name, choice, payloads=payloads)
 
-    def _chosen_of(self, workspace: str, choice: DeadFilter) -> Iterator[DeadLetter]:
+    def _chosen_of(
+        self, workspace: str, choice: DeadFilter, *, payloads: bool
+    ) -> Iterator[DeadLetter]:
         named: dict[str, Any] = {
             "workspace": encode(workspace),
             "id": encode(choice.job_id),
@@ -364,6 +371,7 @@ class ListStore(OperatorStore):
             "error": encode(choice.error),
             "since": choice.since,
             "until_then": "+inf" if choice.until == float("inf") else choice.until,
+            "payloads": LISTED_BYTES * payloads,
         }
         for skip in count(step=LETTERS_AT_ONCE):
             looked_at, *found = self._call("choose_dead", skip=skip, count=LETTERS_AT_ONCE, **named)

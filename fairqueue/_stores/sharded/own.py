@@ -125,17 +125,18 @@ class OwnMethods(Router, StoreBase):
             chosen.update(shard.sample(queue, round(part * depth), by=by))
         return chosen
 
-    def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
+    def choose_dead(self, choice: DeadFilter, *, payloads: bool = False) -> Iterator[DeadLetter]:
         """Yield the matching letters, the workspace with the oldest letter first."""
         if choice.workspace:
-            yield from self.home(choice.workspace).choose_dead(choice)
+            yield from self.home(choice.workspace).choose_dead(choice, payloads=payloads)
             return
         shards = enumerate(self.every)
         found = sorted(
             (*oldest, n) for n, one in shards for oldest in one.dead_workspaces(since=choice.since)
         )
         for name, n in dict.fromkeys((name, n) for _, name, _, n in found):
-            yield from self.shards[n].choose_dead(replace(choice, workspace=name))
+            chosen = replace(choice, workspace=name)
+            yield from self.shards[n].choose_dead(chosen, payloads=payloads)
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.
