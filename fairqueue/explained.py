@@ -10,6 +10,7 @@ from enum import Enum
 from fairqueue._types import Delivery, FinishedStep, JobProgress, SentChild, WithoutWorkspace
 from fairqueue.messages import Arguments
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
+from fairqueue.rows import FinishedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,13 @@ def explain_starts(starts: Iterable[Delivery]) -> Iterator[str]:
             f"start {n}: {moment(start.claimed)} on {printable(start.owner)}, held {held}, "
             f"{duration(start.seconds)} of work, {start.outcome}"
         )
+
+
+def explain_runs(runs: Iterable[FinishedJob]) -> Iterator[str]:
+    """A line for each run of a job that has ended."""
+    for run in runs:
+        how = f"{run.outcome} on {run.worker} after {duration(run.seconds)}"
+        yield printable(f"run until {moment(run.time)}: {how}{run.error and f': {run.error}'}")
 
 
 def explain_steps(job: JobStatus | None) -> Iterator[str]:

@@ -346,10 +346,9 @@ def _job(view: View, query: Query) -> Context:
     job, name = given(query, "id", "the id of a job"), query.get("workspace") or None
     found = view.queue.views.why(job, workspace=name, queue=query.get("queue") or None)
     status, letter, payload = found.job, None, None
-    if found.workspace is not None and found.state is JobState.DEAD:
-        letter = view.queue.dead.get(found.workspace, found.job_id or job)
-        payload = letter.job.payload if letter else None
-    elif status is not None and status.queue:
+    if status is not None and found.state is JobState.DEAD:
+        letter = view.queue.dead.get(status.workspace, status.job_id)
+    if status is not None and status.queue:
         where = {"workspace": status.workspace, "queue": status.queue}
         payload = view.queue.jobs.payload(status.job_id, **where)
     workers = view.once("workers", view.queue.views.workers) if found.detail else []
