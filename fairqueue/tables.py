@@ -83,6 +83,11 @@ def _state_of_waiting(job: WaitingJob) -> str:
     return "waiting" if job.due is None else f"due in {duration(left)}"
 
 
+def state_of_worker(row: WorkerRow) -> str:
+    """``alive``, ``stopped`` (it has said so), or ``silent``: killed, stuck or cut off."""
+    return "alive" if row.is_alive else "silent" if row.lease_seconds else "stopped"
+
+
 def _taken(row: WorkerRow) -> str:
     if row.queues is None:
         return NOTHING
@@ -192,6 +197,7 @@ TASKS = (
 )
 WORKERS = (
     _name("worker", "worker", link=lambda row: Link("/running", {"worker": row.owner})),
+    Column("state", state_of_worker, kind="state"),
     Column("takes", _taken, kind="name"),
     Column("software", lambda row: printable(row.software) or NOTHING, kind="name", is_wide=True),
     _name("owner", "owner", is_wide=True),
@@ -200,7 +206,7 @@ WORKERS = (
     Column("slots", lambda row: number(row.slots)),
     Column(
         "last seen",
-        lambda row: "stopped " * (row.lease_seconds == 0) + _ago(row.silent_seconds),
+        lambda row: _ago(row.silent_seconds),
         hover=lambda row: row.last_seen,
     ),
 )

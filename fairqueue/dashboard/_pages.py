@@ -34,6 +34,7 @@ from fairqueue.explained import (
 )
 from fairqueue.messages import masked, shown
 from fairqueue.operate.dead import filter_of
+from fairqueue.plain import seconds_in
 from fairqueue.rows import DeadFilter, Overview, Sample
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
@@ -45,6 +46,7 @@ from fairqueue.tables import (
     WORKERS,
     Column,
     of_queues,
+    state_of_worker,
 )
 
 PAGE = 50
@@ -269,8 +271,11 @@ def _tasks(view: View, query: Query) -> Context:
 
 
 def _workers(view: View, query: Query) -> Context:
-    rows = view.once("workers", view.queue.views.workers)
-    return _listing(WORKERS, "No worker was seen.") | _paged(rows, query)
+    """Show those of a day: the silent ones first, those that have stopped last."""
+    rows = view.once("every worker", partial(view.queue.views.workers, gone=True))
+    rows = sorted(rows, key=lambda row: ("silent", "alive", "stopped").index(state_of_worker(row)))
+    order = {"order": ": silent ones first, stopped ones last"}
+    return _listing(WORKERS, "No worker was seen within a day.") | _paged(rows, query) | order
 
 
 def _pauses(view: View, query: Query) -> Context:
@@ -315,8 +320,13 @@ def _choice(query: Query, *more: str) -> dict[str, str]:
 
 
 def _running(view: View, query: Query) -> Context:
-    where = _choice(query, "worker")
-    return {"found": view.queue.views.running(**where, n=100, arguments=True), "where": where}  # type: ignore[arg-type]
+    where = _choice(query, "worker", "stuck")
+    asked: dict[str, Any] = {**where, "n": 100, "arguments": True}
+    if "stuck" in where:
+        asked["stuck"] = seconds_in(where["stuck"])
+        if asked["stuck"] is None:
+            raise ConfigurationError(f"stuck must be a time such as 10m, not {where['stuck']!r}")
+    return {"found": view.queue.views.running(**asked), "where": where}
 
 
 def _waiting(view: View, query: Query) -> Context:

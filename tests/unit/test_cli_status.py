@@ -53,7 +53,10 @@ def test_a_queue_that_no_worker_serves_is_exit_code_1(
     found = shell.json("status", code=1)
     told = {one["about"]: one["text"] for one in found["remarks"]}
     assert found["level"] == "problem"
-    assert "1 job died within the last hour, for example of task 'send': ValueError: no" in told["dead"]
+    assert (
+        "1 job died within the last hour, for example of task 'send': ValueError: no"
+        in told["dead"]
+    )
     assert told["pauses"].startswith("workspace 'globex' paused for")
     text = shell.run("status", code=1).stdout
     assert "start a worker for it" in text
