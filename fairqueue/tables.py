@@ -265,14 +265,18 @@ ACTS = (
 )
 HISTORY = (
     Column("ended", lambda row: moment(row.time), kind=""),
-    Column("workspace", lambda row: printable(row.workspace), kind="name"),
+    Column("workspace", lambda row: printable(row.workspace), kind="name", is_wide=True),
     Column("queue", lambda row: printable(row.queue), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.task) or NOTHING, kind="name"),
-    Column("id", lambda row: printable(row.task_id), kind="name", is_wide=True),
+    Column("task", lambda row: printable(row.task) or NOTHING, kind="name", is_wide=True),
+    _name(
+        "job",
+        "task_id",
+        link=lambda row: Link("/job", {"id": row.task_id, "workspace": row.workspace}),
+    ),
     Column("outcome", lambda row: row.outcome, kind="state"),
+    Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
     Column("seconds", lambda row: f"{row.seconds:.3g}"),
     Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
-    Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
 )
 
 
@@ -294,14 +298,13 @@ DEAD_LETTERS = (
         kind="name",
     ),
     Column("queue", lambda row: printable(row.job.queue), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.job.task), kind="name"),
+    Column("task", lambda row: printable(row.job.task), kind="name", is_wide=True),
     Column(
         "arguments",
         lambda row: printable(_called(row)["arguments"]) or NOTHING,
         kind="name",
         is_wide=True,
     ),
-    Column("reason", lambda row: printable(masked(row.reason)), kind="name reason"),
-    Column("starts", lambda row: str(row.deliveries), is_wide=True),
+    Column("reason", lambda row: printable(masked(row.reason)), kind="name"),
     Column("died", lambda row: moment(row.died)),
 )

@@ -134,15 +134,15 @@ class ListStore(OperatorStore):
         for now, rows in self._pages("queues", count=PAGE):
             yield [row_readers.queue(row, now) for row in rows]
 
-    def runnable(self, queue: str) -> Runnable:
+    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> Runnable:
         """Return what could run in a queue now, estimated from a sample of many flows."""
         name, parts = encode(queue), [self._call("runnable", queue=encode(queue), **_rank(0))]
         members = parts[0][0]
         pages = -(-members // FLOWS_AT_ONCE)
-        for n in range(1, min(pages, MOST_FLOWS // FLOWS_AT_ONCE)):
+        for n in range(1, min(pages, most // FLOWS_AT_ONCE)):
             rank = n * FLOWS_AT_ONCE
-            if members > MOST_FLOWS:
-                rank = n * members * FLOWS_AT_ONCE // MOST_FLOWS
+            if members > most:
+                rank = n * members * FLOWS_AT_ONCE // most
             parts.append(self._call("runnable", queue=name, **_rank(rank)))
         return row_readers.runnable(parts)
 

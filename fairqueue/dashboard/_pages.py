@@ -51,8 +51,8 @@ from fairqueue.tables import (
 
 PAGE = 50
 MOST_SCHEDULES = 1000
-MOST_COUNTED = 1000
 MOST_HISTORY = 1000
+MOST_COUNTED = 500
 """Dead letters that match are counted up to this number, for the buttons that act on all."""
 CURES = {
     "pause": ("/pauses", "Resume"),
@@ -312,6 +312,7 @@ def _limits(view: View, query: Query) -> Context:
 
 
 CHOICES = ("workspace", "queue", "task")
+SECTIONS = {JobState.RUNNING: "/running", JobState.DEAD: "/dead", JobState.UNKNOWN: "/history"}
 DEAD_FIELDS = ("reason", "error", "since", "until")
 
 
@@ -364,6 +365,7 @@ def _job(view: View, query: Query) -> Context:
     workers = view.once("workers", view.queue.views.workers) if found.detail else []
     return {
         "job": job,
+        "section": SECTIONS.get(found.state, "/waiting"),
         "of_job": {"id": found.job_id, "workspace": found.workspace or ""},
         "of_letter": {"id": found.job_id, "name": found.workspace or ""},
         "letter": letter,
@@ -435,8 +437,10 @@ def find(queue: FairQueue, text: str) -> str | None:
     """Return the page of the workspace, job, task or error of this name; None: there is none."""
     if queue.views.hint(Scope.workspace(text)) is None:
         return f"/workspace?{urlencode({'name': text})}"
-    if queue.views.why(text).state is not JobState.UNKNOWN or queue.history.list(job_id=text):
-        return f"/job?{urlencode({'id': text})}"
+    found = queue.views.why(text)
+    if found.state is not JobState.UNKNOWN or queue.history.list(job_id=text, most=1):
+        where = {"workspace": found.workspace} if found.workspace else {}
+        return f"/job?{urlencode({'id': text, **where})}"
     if queue.views.hint(Scope.task(text)) is None:
         return f"/limits?{urlencode({'scope': 'task', 'name': text})}"
     if any(queue.dead.list(DeadFilter(error=text))):

@@ -39,7 +39,7 @@ from fairqueue.operate.progress import Progress, ignore
 from fairqueue.operate.views import Views
 from fairqueue.rows import DeadFilter
 
-MOST_QUEUES, MOST_JOBS = 100, 1000
+MOST_QUEUES, MOST_JOBS = 100, 500
 """Queues with the most in line, and running jobs, that a status looks at."""
 MOST_DEAD = 100
 """Dead letters at which a status looks for the most frequent kind: those of the workspace with
@@ -103,7 +103,9 @@ class Doctor:
         rows, every = views.queues(), views.workers(gone=True)
         workers = [row for row in every if row.is_alive]
         fullest = sorted(rows, key=lambda row: -row.runnable)[:MOST_QUEUES]
-        late = late_queues((row, views.runnable(row.queue)) for row in fullest if row.runnable)
+        busy = [row for row in fullest if row.runnable]
+        found = {row.queue: views.runnable(row.queue, of_queues=len(busy)) for row in busy}
+        late = late_queues((row, found[row.queue]) for row in busy)
         stored = LiveLimits(lambda: here).list()
         averages = {row.task: row.average_seconds for page in here.tasks() for row in page}
         told = chain(
@@ -111,7 +113,7 @@ class Doctor:
             checkup.of_workers(workers),
             silent_workers(every),
             stuck_queues(late, workers),
-            missing_slots(views.demand([row for row, _ in late]) if late else {}),
+            missing_slots(views.demand([row for row, _ in late], found) if late else {}),
             long_jobs(views.running(n=MOST_JOBS).jobs, averages),
             checkup.unknown_tasks(views.unknown_tasks()),
             checkup.waits(views.blocked_waits()),

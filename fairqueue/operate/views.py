@@ -15,6 +15,7 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.samples import sample_of
 from fairqueue._stores.store import StoreBase
+from fairqueue._stores.views import MOST_FLOWS
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
@@ -47,6 +48,7 @@ SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
+FEWEST_FLOWS, FLOWS_OF_ALL = 50, 4000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
 BEGINNING = "0"
@@ -251,29 +253,32 @@ class Views:
         rows = {row.queue: row for page in self._connected().queues() for row in page}
         return [rows[name] for name in sorted(rows)]
 
-    def runnable(self, queue: str) -> Runnable:
+    def runnable(self, queue: str, *, of_queues: int = 1) -> Runnable:
         """Return how many jobs of a queue could run now, and for how long the oldest could.
 
         ``running`` jobs and its ``startable`` ones together are the worker slots that the queue
-        can use. The cost grows with the number of workspaces in line up to 500 of them.
+        can use. The cost grows with the number of workspaces in line up to 500 of them, or
+        fewer where it is asked for many queues in turn, ``of_queues``.
         """
-        return self._connected().runnable(check_name("queue", queue))
+        most = max(FEWEST_FLOWS, min(MOST_FLOWS, FLOWS_OF_ALL // of_queues))
+        return self._connected().runnable(check_name("queue", queue), most=most)
 
-    def demand(self, rows: Sequence[QueueRow] | None = None) -> dict[str, Demand]:
+    def demand(
+        self,
+        rows: Sequence[QueueRow] | None = None,
+        looked_at: Mapping[str, Runnable] | None = None,
+    ) -> dict[str, Demand]:
         """Return for each queue the worker slots that it could use, and those that it has.
 
-        Of more than 100 queues, or ``rows``, for those with the most jobs.
+        Of more than 100 queues, or ``rows``, for those with the most jobs. ``looked_at`` has what
+        :meth:`runnable` has just returned.
         """
         rows, workers = self.queues() if rows is None else rows, self.workers()
-        fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
-        return {row.queue: self._demand_of(row, workers) for row in fullest[:MOST_DEMANDS]}
-
-    def _demand_of(self, row: QueueRow, workers: Sequence[WorkerRow]) -> Demand:
-        startable = self.runnable(row.queue).startable if row.runnable else 0
-        slots = [worker.slots for worker in workers if worker.takes(row.queue)]
-        known = [n for n in slots if n is not None]
-        says = len(known) == len(slots) and all(worker.names_all_queues for worker in workers)
-        return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
+        shown = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))[:MOST_DEMANDS]
+        if looked_at is None:
+            busy = [row.queue for row in shown if row.runnable]
+            looked_at = {name: self.runnable(name, of_queues=len(busy)) for name in busy}
+        return {row.queue: _demand_of(row, workers, looked_at.get(row.queue)) for row in shown}
 
     def memory(self) -> Memory | None:
         """Return the server's memory; None: it does not tell, or is ``memory://``.
@@ -358,6 +363,14 @@ class Views:
         A dashboard takes them by :meth:`note_sample`; without one there are none.
         """
         return self._connected().history()
+
+
+def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | None) -> Demand:
+    startable = found.startable if found else 0
+    slots = [worker.slots for worker in workers if worker.takes(row.queue)]
+    known = [n for n in slots if n is not None]
+    says = len(known) == len(slots) and all(worker.names_all_queues for worker in workers)
+    return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
 
 def _fullness(memory: Memory) -> tuple[float, int]:

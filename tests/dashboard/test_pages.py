@@ -195,7 +195,7 @@ def test_the_search_finds_workspaces_jobs_tasks_and_errors(
     queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
     wanted = {
         "acme corp": "/workspace?name=acme+corp",
-        "job/1": "/job?id=job%2F1",
+        "job/1": "/job?id=job%2F1&workspace=acme+corp",
         "render": "/limits?scope=task&name=render",
         "no page": "/dead?error=no+page",
     }

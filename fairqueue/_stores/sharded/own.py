@@ -17,7 +17,7 @@ from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._stores.views import PAGE
+from fairqueue._stores.views import MOST_FLOWS, PAGE
 from fairqueue._types import AdmittedRequest, DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import JobState, Why
@@ -86,9 +86,9 @@ class OwnMethods(Router, StoreBase):
                 found |= zip(here, self.shards[home].count_permits(here), strict=True)
         return found
 
-    def runnable(self, queue: str) -> Runnable:
+    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> Runnable:
         """Add up what could run, bounded by the limits over all shards."""
-        found: Runnable = added([shard.runnable(queue) for shard in self.every])
+        found: Runnable = added([shard.runnable(queue, most=most) for shard in self.every])
         if len(self.shards) == 1:
             return found
         counts = self._permits_of([limit_of("total", ""), limit_of("queue", queue)]).values()
