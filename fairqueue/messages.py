@@ -21,7 +21,9 @@ MOST_BYTES = 1 << 20
 """A larger payload is not decoded."""
 _is_secret = re.compile(HIDDEN_NAMES, re.IGNORECASE).search
 _VALUE = r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[\[{(][^\]})]*[\]})]?|[^,)}\]\s]+"""
-_IN_TEXT = re.compile(rf"""((?:{HIDDEN_NAMES})[\w-]{{0,100}}['"]?\s*[:=]\s*)(?:{_VALUE})""", re.IGNORECASE)
+_IN_TEXT = re.compile(
+    rf"""((?:{HIDDEN_NAMES})[\w-]{{0,100}}['"]?\s*[:=]\s*)(?:{_VALUE})""", re.IGNORECASE
+)
 """It begins at the name itself: what may stand before that would be tried from each letter."""
 
 
