@@ -265,6 +265,7 @@ ACTS = (
 )
 HISTORY = (
     Column("ended", lambda row: moment(row.time), kind=""),
+    Column("outcome", lambda row: row.outcome, kind="state"),
     Column("workspace", lambda row: printable(row.workspace), kind="name", is_wide=True),
     Column("queue", lambda row: printable(row.queue), kind="name", is_wide=True),
     Column("task", lambda row: printable(row.task) or NOTHING, kind="name", is_wide=True),
@@ -273,7 +274,6 @@ HISTORY = (
         "task_id",
         link=lambda row: Link("/job", {"id": row.task_id, "workspace": row.workspace}),
     ),
-    Column("outcome", lambda row: row.outcome, kind="state"),
     Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
     Column("seconds", lambda row: f"{row.seconds:.3g}"),
     Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
