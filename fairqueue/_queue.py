@@ -326,6 +326,7 @@ class FairQueue(Operators):
         """
         seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
         self._finish(lease, Ending.ACK, seconds_from_zero("seconds", seconds))
+        self.history.note(lease.job, "succeeded", seconds)
 
     def ack_early(self, lease: Lease) -> None:
         """Never redeliver this job; it keeps its slot until it is acked or its lease expires.
@@ -432,8 +433,7 @@ class FairQueue(Operators):
         # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names, queue.registry = self._similar_names, self.registry
-        queue._introduced = self._claimer  # whose leases it may renew
-        queue.tally = self.tally
+        queue._introduced, queue.tally = self._claimer, self.tally  # whose leases it may renew
         return queue
 
     def note_stop(self) -> None:

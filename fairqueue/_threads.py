@@ -6,12 +6,15 @@ A task that does not yield cannot block them.
 from __future__ import annotations
 
 import logging
+import os
 import select
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 RENEWALS_PER_LEASE = 3
 TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
@@ -119,6 +122,76 @@ def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[
     wait = lease_seconds / RENEWALS_PER_LEASE
     while not stopped.wait(wait):
         wait = lease_seconds / (RENEWALS_PER_LEASE if renew() else RETRIES_PER_LEASE)
+
+
+class BackgroundWriter(Generic[T]):
+    """Writes what is added from a native thread, which lives while there is something to write.
+
+    ``opened`` gives, as a context for the thread's life, what writes a batch. If that raises, what
+    it has left in the batch is written later; of more than ``most`` waiting items the oldest go.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        opened: Callable[[], AbstractContextManager[Callable[[list[T]], object]]],
+        *,
+        every_seconds: float,
+        idle_rounds: int,
+        most: int,
+    ) -> None:
+        self._name, self._opened, self._most = name, opened, most
+        self._every_seconds, self._idle_rounds = every_seconds, idle_rounds
+        self._reset()
+
+    def _reset(self) -> None:
+        self._pid, self._lock, self._runs = os.getpid(), native_lock(), False
+        self.waiting: dict[T, None] = {}
+
+    def add(self, item: T) -> None:
+        """Have it written soon; it is written once if it is added again before that."""
+        if self._pid != os.getpid():  # a forked child has no thread of its parent's
+            self._reset()
+        if item in self.waiting:
+            return
+        with self._lock:
+            self.waiting[item] = None
+            if len(self.waiting) > self._most:
+                del self.waiting[next(iter(self.waiting))]
+            starts, self._runs = not self._runs, True
+        if starts:
+            start_native(self._run, name=self._name)
+
+    def flush(self) -> None:
+        """Write what waits, by the calling thread; raises what the write does."""
+        with self._opened() as write:
+            self._write(write)
+
+    def _write(self, write: Callable[[list[T]], object]) -> None:
+        with self._lock:
+            items, self.waiting = self.waiting, {}
+        left = [*items]
+        try:
+            write(left)
+        except Exception:
+            with self._lock:
+                self.waiting = dict.fromkeys([*left, *self.waiting][-self._most :])
+            raise
+
+    def _run(self) -> None:
+        pause, idle = native_event(), 0
+        with self._opened() as write:
+            while True:
+                pause.wait(self._every_seconds)
+                with self._lock:
+                    idle = 0 if self.waiting else idle + 1
+                    if idle > self._idle_rounds:
+                        self._runs = False
+                        return
+                try:
+                    self._write(write)
+                except Exception as error:  # noqa: BLE001 - it is tried again, and fails no job
+                    logging.getLogger(f"fairqueue.{self._name}").debug("not written yet: %s", error)
 
 
 class _LogLock:

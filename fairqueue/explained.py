@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fairqueue._types import FinishedStep, JobProgress, SentChild, WithoutWorkspace
+from fairqueue._types import Delivery, FinishedStep, JobProgress, SentChild, WithoutWorkspace
+from fairqueue.messages import Arguments
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
+from fairqueue.rows import FinishedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,8 @@ class JobStatus:
     started: float | None = None
     """When its run began that goes on."""
     deliveries: int = 0
+    starts: tuple[Delivery, ...] = ()
+    """Those that are over, the oldest first; the last 16 are kept."""
     progress: JobProgress | None = None
     reason: str | None = None
     """Why it is dead."""
@@ -238,6 +242,7 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
+    yield from explain_starts(found.job.starts if found.job else ())
     yield from explain_steps(found.job)
     if found.unknown_task:
         yield f"no living worker of its queue knows task {printable(found.unknown_task)}"
@@ -250,6 +255,33 @@ def explain_wait(found: Why) -> Iterator[str]:
         workers = explain_workers(position)
         yield from [] if workers is None else [f"  {workers}"]
         yield f"  {explain_start(position)}"
+
+
+def explain_called(called: Arguments) -> Iterator[str]:
+    """Lines of what a framework calls, or of the payload."""
+    if called.task_id:
+        yield f"task id {printable(called.task_id)}"
+    if called.parent:
+        yield f"sent by {printable(called.parent)}"
+    if called.text:
+        yield f"{'arguments' if called.task_id else 'payload'} {printable(called.text)}"
+
+
+def explain_starts(starts: Iterable[Delivery]) -> Iterator[str]:
+    """A line for each start that is over."""
+    for n, start in enumerate(starts, 1):
+        held = duration(start.ended - start.claimed)
+        yield (
+            f"start {n}: {moment(start.claimed)} on {printable(start.owner)}, held {held}, "
+            f"{duration(start.seconds)} of work, {start.outcome}"
+        )
+
+
+def explain_runs(runs: Iterable[FinishedJob]) -> Iterator[str]:
+    """A line for each run of a job that has ended."""
+    for run in runs:
+        how = f"{run.outcome} on {run.worker} after {duration(run.seconds)}"
+        yield printable(f"run until {moment(run.time)}: {how}{run.error and f': {run.error}'}")
 
 
 def explain_steps(job: JobStatus | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 HIDDEN_NAMES = r"passw|passphrase|token|secret|api_?key|private_?key|authorization|credential"
@@ -22,18 +22,28 @@ MOST_BYTES = 1 << 20
 _is_secret = re.compile(HIDDEN_NAMES, re.IGNORECASE).search
 _VALUE = r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[\[{(][^\]})]*[\]})]?|[^,)}\]\s]+"""
 _IN_TEXT = re.compile(
-    rf"""(['"]?[\w-]*(?:{HIDDEN_NAMES})[\w-]*['"]?\s*[:=]\s*)(?:{_VALUE})""", re.IGNORECASE
+    rf"""((?:{HIDDEN_NAMES})[\w-]{{0,100}}['"]?\s*[:=]\s*)(?:{_VALUE})""", re.IGNORECASE
 )
+"""It begins at the name itself: what may stand before that would be tried from each letter."""
+
+
+MOST_IN_LIST = 60  # characters
+LISTED_BYTES = 16_384
+"""Of larger payloads a list shows no arguments."""
+PARENT = "fairqueue_parent"
+"""The header or option of a child: the workspace and the task or message id of its parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """Of one message; both are empty where it cannot be read."""
+    """Of one message; all are empty where it cannot be read."""
 
     task_id: str = ""
     """The framework's id."""
     text: str = ""
     """The arguments, as a call has them; at most 4,000 characters."""
+    parent: str = ""
+    """The framework's id of the task that has sent it."""
 
 
 def masked(text: str) -> str:
@@ -48,12 +58,30 @@ def arguments_of(payload: bytes) -> Arguments:
         of = _celery(found) if "headers" in found else _dramatiq(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Arguments()
-    cut = of.text if len(of.text) <= MOST_TEXT else f"{of.text[:MOST_TEXT]}…"
-    return Arguments(of.task_id, cut)
+    return replace(of, text=_cut(of.text, MOST_TEXT))
+
+
+def shown(payload: bytes) -> Arguments:
+    """Read a payload; of one that is no framework's the text stands for the arguments."""
+    text = payload[: 4 * MOST_TEXT].decode("utf-8", "backslashreplace")
+    found = arguments_of(payload)
+    return found if found.task_id else Arguments(text=_cut(masked(text), MOST_TEXT))
+
+
+def in_a_list(payload: bytes) -> dict[str, str]:
+    """Read what a list shows of a payload."""
+    found = arguments_of(payload) if payload else Arguments()
+    return {"task_id": found.task_id, "arguments": _cut(found.text, MOST_IN_LIST)}
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def _dramatiq(message: Mapping[str, Any]) -> Arguments:
-    return Arguments(str(message["message_id"]), _call(message["args"], message["kwargs"]))
+    _, parent = message.get("options", {}).get(PARENT) or ("", "")
+    text = _call(message["args"], message["kwargs"])
+    return Arguments(str(message["message_id"]), text, str(parent))
 
 
 def _celery(message: Mapping[str, Any]) -> Arguments:
@@ -63,7 +91,8 @@ def _celery(message: Mapping[str, Any]) -> Arguments:
         is_encoded = message.get("properties", {}).get("body_encoding") == "base64"
         args, kwargs, *_ = json.loads(b64decode(body) if is_encoded else body)
         text = _call(args, kwargs)
-    return Arguments(str(headers["id"]), text)
+    _, parent = headers.get(PARENT) or ("", headers.get("parent_id") or "")
+    return Arguments(str(headers["id"]), text, str(parent))
 
 
 def _call(args: list[Any], kwargs: Mapping[str, Any]) -> str:

@@ -61,6 +61,10 @@ class RunningJob:
     """It was cancelled; its worker is signalled with its next renewal."""
     progress: JobProgress | None = None
     """What it has reported last."""
+    task_id: str = ""
+    """The framework's id, if the list was asked for arguments and its message can be read."""
+    arguments: str = ""
+    """The first of its arguments, without what looks like a secret."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,10 @@ class WaitingJob:
     """When it is due; None: it is, and waits."""
     expires: float | None
     """When it becomes a dead letter unless it has started; None: never."""
+    task_id: str = ""
+    """The framework's id, if its message can be read."""
+    arguments: str = ""
+    """The first of its arguments, without what looks like a secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fairqueue._types import DeadLetter
+from fairqueue.messages import in_a_list, masked
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (
     Act,
@@ -81,6 +83,11 @@ def _state_of_waiting(job: WaitingJob) -> str:
     return "waiting" if job.due is None else f"due in {duration(left)}"
 
 
+def state_of_worker(row: WorkerRow) -> str:
+    """``alive``, ``stopped`` (it has said so), or ``silent``: killed, stuck or cut off."""
+    return "alive" if row.is_alive else "silent" if row.lease_seconds else "stopped"
+
+
 def _taken(row: WorkerRow) -> str:
     if row.queues is None:
         return NOTHING
@@ -118,12 +125,14 @@ OBSERVED = (
     Column("would reject", lambda row: number(row.would_reject)),
 )
 OF_JOB = (
-    _name(
+    Column(
         "job",
-        "job_id",
+        lambda row: printable(row.task_id or row.job_id),
         link=lambda row: Link("/job", {"id": row.job_id, "workspace": row.workspace}),
+        kind="name",
     ),
     _name("task", "task"),
+    Column("arguments", lambda row: printable(row.arguments) or NOTHING, kind="name", is_wide=True),
     WORKSPACE,
     _name("queue", "queue", is_wide=True),
 )
@@ -188,6 +197,7 @@ TASKS = (
 )
 WORKERS = (
     _name("worker", "worker", link=lambda row: Link("/running", {"worker": row.owner})),
+    Column("state", state_of_worker, kind="state"),
     Column("takes", _taken, kind="name"),
     Column("software", lambda row: printable(row.software) or NOTHING, kind="name", is_wide=True),
     _name("owner", "owner", is_wide=True),
@@ -196,7 +206,7 @@ WORKERS = (
     Column("slots", lambda row: number(row.slots)),
     Column(
         "last seen",
-        lambda row: "stopped " * (row.lease_seconds == 0) + _ago(row.silent_seconds),
+        lambda row: _ago(row.silent_seconds),
         hover=lambda row: row.last_seen,
     ),
 )
@@ -255,20 +265,30 @@ ACTS = (
 )
 HISTORY = (
     Column("ended", lambda row: moment(row.time), kind=""),
-    Column("workspace", lambda row: printable(row.workspace), kind="name"),
-    Column("queue", lambda row: printable(row.queue), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.task) or NOTHING, kind="name"),
-    Column("id", lambda row: printable(row.task_id), kind="name", is_wide=True),
     Column("outcome", lambda row: row.outcome, kind="state"),
+    Column("workspace", lambda row: printable(row.workspace), kind="name", is_wide=True),
+    Column("queue", lambda row: printable(row.queue), kind="name", is_wide=True),
+    Column("task", lambda row: printable(row.task) or NOTHING, kind="name", is_wide=True),
+    _name(
+        "job",
+        "task_id",
+        link=lambda row: Link("/job", {"id": row.task_id, "workspace": row.workspace}),
+    ),
+    Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
     Column("seconds", lambda row: f"{row.seconds:.3g}"),
     Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
-    Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
 )
+
+
+def _called(row: DeadLetter) -> dict[str, str]:
+    return in_a_list(row.job.payload)
+
+
 DEAD_LETTERS = (
     Column(
         "job",
-        lambda row: printable(row.job.id),
-        link=lambda row: Link("/dead-letter", {"workspace": row.job.workspace, "id": row.job.id}),
+        lambda row: printable(_called(row)["task_id"] or row.job.id),
+        link=lambda row: Link("/job", {"workspace": row.job.workspace, "id": row.job.id}),
         kind="name",
     ),
     Column(
@@ -278,8 +298,13 @@ DEAD_LETTERS = (
         kind="name",
     ),
     Column("queue", lambda row: printable(row.job.queue), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.job.task), kind="name"),
-    Column("reason", lambda row: printable(row.reason), kind="name reason"),
-    Column("starts", lambda row: str(row.deliveries), is_wide=True),
+    Column("task", lambda row: printable(row.job.task), kind="name", is_wide=True),
+    Column(
+        "arguments",
+        lambda row: printable(_called(row)["arguments"]) or NOTHING,
+        kind="name",
+        is_wide=True,
+    ),
+    Column("reason", lambda row: printable(masked(row.reason)), kind="name"),
     Column("died", lambda row: moment(row.died)),
 )

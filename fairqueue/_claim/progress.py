@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,7 +15,7 @@ from weakref import WeakKeyDictionary
 from fairqueue._context import JobContext
 from fairqueue._context import current as current_job
 from fairqueue._keys import NO_TASK, encode
-from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._threads import BackgroundWriter
 from fairqueue.errors import ConfigurationError
 
 log = logging.getLogger("fairqueue.progress")
@@ -21,6 +23,7 @@ log = logging.getLogger("fairqueue.progress")
 WRITE_EVERY_SECONDS = 0.5
 IDLE_ROUNDS = 20
 """After this many without a report the thread ends; the next report starts another."""
+MOST_WAITING = 10_000
 TIMEOUT_SECONDS = 5.0
 MOST_MESSAGE_BYTES = 200
 WARNED_MOST = 1000
@@ -43,65 +46,48 @@ def progress(current: float, total: float | None = None, message: str = "") -> N
         )
     if job.store is not None:
         job.progress = current, total, message
-        _reports.add(job)
+        _writer.add(job)
 
 
-class _Reports:
-    """The jobs of this process that have reported since the thread has looked last."""
+_warned: set[str] = set()
+_written = WeakKeyDictionary[JobContext, str]()
 
-    def __init__(self) -> None:
-        self._warned: set[str] = set()
-        self._reset()
 
-    def _reset(self) -> None:
-        self._pid, self._lock = os.getpid(), native_lock()
-        self._waiting: dict[JobContext, None] = {}
-        self._runs = False
-        self._written = WeakKeyDictionary[JobContext, str]()
+@contextmanager
+def _opened() -> Iterator[Callable[[list[JobContext]], None]]:
+    stores: dict[str, Any] = {}
+    yield partial(_write_all, stores)
+    for store in stores.values():
+        store.close()
 
-    def add(self, job: JobContext) -> None:
-        if self._pid != os.getpid():  # a forked child has no thread of its parent's
-            self._reset()
-        if job in self._waiting:
-            return
-        with self._lock:
-            self._waiting[job] = None
-            starts, self._runs = not self._runs, True
-        if starts:
-            start_native(self._run, name="fairqueue-progress")
 
-    def _run(self) -> None:
-        pause, idle = native_event(), 0
-        stores: dict[str, Any] = {}
-        while True:
-            with self._lock:
-                jobs, self._waiting = self._waiting, {}
-                idle = 0 if jobs else idle + 1
-                if idle > IDLE_ROUNDS:
-                    self._runs = False
-                    break
-            for job in jobs:
-                self._write(job, stores)
-            pause.wait(WRITE_EVERY_SECONDS)
-        for store in stores.values():
-            store.close()
-
-    def _write(self, job: JobContext, stores: dict[str, Any]) -> None:
+def _write_all(stores: dict[str, Any], jobs: list[JobContext]) -> None:
+    for job in jobs:
         try:
-            text = _text(*(job.progress or ()))
-            if self._written.get(job) == text:
-                return
-            if job.store_id not in stores and job.store is not None:
-                stores[job.store_id] = job.store().clone(timeout_seconds=TIMEOUT_SECONDS)
-            stores[job.store_id].note_progress(job.fence, job.workspace, text)
-            self._written[job] = text
+            _write(stores, job)
         except Exception as error:  # noqa: BLE001 - a progress bar fails no job
-            if job.task not in self._warned and len(self._warned) < WARNED_MOST:
-                self._warned.add(job.task)
+            if job.task not in _warned and len(_warned) < WARNED_MOST:
+                _warned.add(job.task)
                 log.warning("the progress of task %r is not shown: %s", job.task, error)
 
 
-_reports = _Reports()
+def _write(stores: dict[str, Any], job: JobContext) -> None:
+    text = _text(*(job.progress or ()))
+    if _written.get(job) == text:
+        return
+    if job.store_id not in stores and job.store is not None:
+        stores[job.store_id] = job.store().clone(timeout_seconds=TIMEOUT_SECONDS)
+    stores[job.store_id].note_progress(job.fence, job.workspace, text)
+    _written[job] = text
+
+
+_writer = BackgroundWriter(
+    "progress",
+    _opened,
+    every_seconds=WRITE_EVERY_SECONDS,
+    idle_rounds=IDLE_ROUNDS,
+    most=MOST_WAITING,
+)
 
 
 def _number(value: Any) -> str:

@@ -156,6 +156,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         due=float(facts[0]) if why.state is JobState.SCHEDULED else None,
         started=started,
         deliveries=int(deliveries),
+        starts=replies.deliveries_in(head),
         progress=row_readers.progress(reported, why.now),
         steps=replies.finished_steps(steps),
         children=children,

@@ -203,18 +203,22 @@ def _delivery(text: str) -> Delivery:
     return Delivery(int(fence), decode(owner), *times, outcome)
 
 
+def deliveries_in(record: bytes) -> tuple[Delivery, ...]:
+    """Read the starts of a job's record that count and are over, the oldest first; 16 are kept."""
+    history = record.split(None, 5)[4].decode()
+    return tuple(map(_delivery, history.split(",")[1:]))
+
+
 def dead_letter(job_id: bytes, letter: bytes) -> DeadLetter:
     """Read one dead letter: how it died, and the job's record."""
     about, _, record = letter.partition(b"\n")
     died, queue, reason, deliveries, *more = about.split()
-    history = record.split(None, 5)[4]
-    starts = history.decode().split(",")[1:]
     return DeadLetter(
         job(decode_job(job_id), decode(queue), record),
         decode(reason),
         float(died),
         int(deliveries),
-        tuple(map(_delivery, starts)),
+        deliveries_in(record),
         "".join(decode(word) for word in more if not word.startswith(b"=")),  # a unique key
     )
 

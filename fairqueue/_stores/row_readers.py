@@ -10,6 +10,7 @@ from fairqueue._keys import decode, decode_job, encode
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND
 from fairqueue._types import JobProgress, Pause
+from fairqueue.messages import in_a_list
 from fairqueue.rows import (
     App,
     PauseRow,
@@ -53,7 +54,8 @@ def _pause(paused: bytes, draining: bytes) -> Pause | None:
 
 def running(row: bytes, now: float) -> RunningJob:
     """Read one lease."""
-    fence, queue, job_id, workspace, task, priority, *lease = row.split(b" ")
+    head, _, payload = row.partition(b"\n")
+    fence, queue, job_id, workspace, task, priority, *lease = head.split(b" ")
     claimed, owner, deliveries, early, cancelled, length, ends, *reported = lease
     return RunningJob(
         job_id=decode_job(job_id),
@@ -72,6 +74,7 @@ def running(row: bytes, now: float) -> RunningJob:
         acked_early=early == b"1",
         cancelled=cancelled == b"1",
         progress=progress(b" ".join(reported), now),
+        **in_a_list(payload),
     )
 
 
@@ -93,7 +96,8 @@ def held(row: bytes, now: float) -> Held:
 
 def waiting(row: bytes, now: float) -> WaitingJob:
     """Read one job that waits or is scheduled."""
-    queue, job_id, workspace, task, priority, deliveries, published, expires, due = row.split(b" ")
+    head, _, payload = row.partition(b"\n")
+    queue, job_id, workspace, task, priority, deliveries, published, expires, due = head.split(b" ")
     return WaitingJob(
         job_id=decode_job(job_id),
         task=decode(task),
@@ -105,6 +109,7 @@ def waiting(row: bytes, now: float) -> WaitingJob:
         seconds=max(0.0, now - float(published)),
         due=_number(due),
         expires=_number(expires),
+        **in_a_list(payload),
     )
 
 

@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TypeVar
 
 from fairqueue._keys import decode, encode
-from fairqueue.rows import Act, FinishedJob, Sample, WorkspaceSample
+from fairqueue.rows import Overview, Sample, WorkspaceSample
+
+T = TypeVar("T")
 
 GAP_SECONDS = 30.0
 KEPT = 120  # an hour
 MOST_BYTES = 262_144  # room for an hour of 24 names of 90 bytes
 LIFETIME_SECONDS = 7200
 KEPT_ACTS = 1000
+IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 
 
 def _seconds(value: float | None) -> str:
@@ -25,6 +29,27 @@ def _seconds(value: float | None) -> str:
 
 def _number(word: str) -> float | None:
     return None if word == "-" else float(word)
+
+
+def sample_of(overview: Overview) -> Sample:
+    """Reduce an overview to a sample: the workspaces that run or wait most."""
+    rows = overview.workspaces
+    most = [
+        *sorted(rows, key=lambda row: -row.running)[:IN_A_SAMPLE],
+        *sorted(rows, key=lambda row: -row.waiting)[:IN_A_SAMPLE],
+    ]
+    kept = {row.workspace: row for row in most if row.running or row.waiting}
+    waits = [row.oldest_wait_seconds for row in rows if row.oldest_wait_seconds is not None]
+    return Sample(
+        time=0.0,
+        running=overview.running,
+        queued=overview.queued,
+        oldest_wait_seconds=max(waits, default=None),
+        workspaces=tuple(
+            WorkspaceSample(row.workspace, row.running, row.waiting, row.oldest_wait_seconds)
+            for row in kept.values()
+        ),
+    )
 
 
 def text_of(sample: Sample) -> str:
@@ -57,22 +82,13 @@ def _read(line: str) -> Sample:
     return Sample(float(time), int(running), int(queued), _number(oldest), workspaces)
 
 
-def read_acts(lines: bytes) -> list[Act]:
-    """Read all acts, the newest first; one that is damaged is left out."""
-    found = []
-    for line in lines.decode("utf-8", "replace").split("\n"):
-        time, _, text = line.partition(" ")
-        with suppress(ValueError, TypeError):
-            found.append(Act(float(time), **json.loads(text)))
-    return found
-
-
-def read_finished(lines: Sequence[bytes]) -> list[FinishedJob]:
-    """Read jobs that have ended; one that is damaged is left out."""
+def read_lines(made: Callable[..., T], lines: Iterable[bytes]) -> list[T]:
+    """Read lines of JSON, each behind its time if it has one; what is damaged is left out."""
     found = []
     for line in lines:
+        before, brace, text = line.partition(b"{")
         with suppress(ValueError, TypeError):
-            found.append(FinishedJob(**json.loads(line)))
+            found.append(made(*map(float, before.split()), **json.loads(brace + text)))
     return found
 
 

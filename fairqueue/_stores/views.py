@@ -16,6 +16,7 @@ from fairqueue._stores.operators import OperatorStore
 from fairqueue._stores.row_readers import Held
 from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
 from fairqueue.explained import Why
+from fairqueue.messages import LISTED_BYTES
 from fairqueue.rows import (
     Act,
     App,
@@ -73,11 +74,12 @@ class ListStore(OperatorStore):
         task: str = "",
         owners: Collection[str] = (),
         longer_than: float | None = None,
+        arguments: bool = False,
     ) -> RunningJobs:
         """Return the ``n`` jobs that have run longest, and how many match all that is given.
 
         An empty name, or no owner, matches all of them. The worker of each is its owner, see
-        :meth:`workers`.
+        :meth:`workers`. Their messages are read for their ``arguments`` only.
         """
         found: dict[int, RunningJob] = {}
         cursor, total, before = b"", 0, ""
@@ -91,6 +93,7 @@ class ListStore(OperatorStore):
                 longer_than="" if longer_than is None else longer_than,
                 before=before,
                 most=n,
+                payloads=LISTED_BYTES * arguments,
                 cursor=cursor or b"0",
                 count=LEASES_AT_ONCE,
             )
@@ -119,6 +122,7 @@ class ListStore(OperatorStore):
             workspace=encode(workspace),
             queue=encode(queue),
             task=encode(task),
+            payloads=LISTED_BYTES,
             cursor=cursor or b"0",
             count=min(n, PAGE),
         )
@@ -130,15 +134,15 @@ class ListStore(OperatorStore):
         for now, rows in self._pages("queues", count=PAGE):
             yield [row_readers.queue(row, now) for row in rows]
 
-    def runnable(self, queue: str) -> Runnable:
+    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> Runnable:
         """Return what could run in a queue now, estimated from a sample of many flows."""
         name, parts = encode(queue), [self._call("runnable", queue=encode(queue), **_rank(0))]
         members = parts[0][0]
         pages = -(-members // FLOWS_AT_ONCE)
-        for n in range(1, min(pages, MOST_FLOWS // FLOWS_AT_ONCE)):
+        for n in range(1, min(pages, most // FLOWS_AT_ONCE)):
             rank = n * FLOWS_AT_ONCE
-            if members > MOST_FLOWS:
-                rank = n * members * FLOWS_AT_ONCE // MOST_FLOWS
+            if members > most:
+                rank = n * members * FLOWS_AT_ONCE // most
             parts.append(self._call("runnable", queue=name, **_rank(rank)))
         return row_readers.runnable(parts)
 
@@ -299,7 +303,7 @@ class ListStore(OperatorStore):
 
     def acts(self) -> list[Act]:
         """Return the last acts of operators, the newest first."""
-        return samples.read_acts(self._call("acts"))
+        return samples.read_lines(Act, self._call("acts").split(b"\n"))
 
     def note_finished(self, jobs: Sequence[str], count: int) -> None:
         """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
@@ -307,7 +311,9 @@ class ListStore(OperatorStore):
 
     def finished_jobs(self, start: int, count: int) -> list[FinishedJob]:
         """Return a page of the last jobs that have ended; what is damaged is left out."""
-        return samples.read_finished(self._call("finished_jobs", start=start, count=count))
+        return samples.read_lines(
+            FinishedJob, self._call("finished_jobs", start=start, count=count)
+        )
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""
@@ -330,24 +336,31 @@ class ListStore(OperatorStore):
             counted.update(map(decode, found))
         return counted
 
-    def dead_workspaces(self) -> Iterator[tuple[float, str]]:
-        """Yield the workspaces with dead letters, with the time of the oldest; some twice."""
-        for found in self._steps("dead_workspaces", count=WORKSPACES_AT_ONCE):
-            for name, oldest in zip(found[::2], found[1::2], strict=True):
-                yield float(oldest), decode(name)
+    def dead_workspaces(self, *, since: float = 0.0) -> Iterator[tuple[float, str, int]]:
+        """Yield the workspaces with letters since then, the time of the oldest, and how many.
 
-    def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
-        """Yield the matching dead letters, without payloads: by workspace, the oldest first.
+        Some may come twice; the oldest is that of all letters.
+        """
+        for found in self._steps("dead_workspaces", since=since, count=WORKSPACES_AT_ONCE):
+            for name, oldest, n in zip(found[::3], found[1::3], found[2::3], strict=True):
+                yield float(oldest), decode(name), int(n)
 
-        Each step looks at a bounded number of letters. While they are given, others may come.
+    def choose_dead(self, choice: DeadFilter, *, payloads: bool = False) -> Iterator[DeadLetter]:
+        """Yield the matching dead letters by workspace, the oldest first.
+
+        With ``payloads`` they have those that a list shows, else none. Each step looks at a
+        bounded number of letters. While they are given, others may come.
         """
         names = [choice.workspace]
         if not choice.workspace:
-            names = list(dict.fromkeys(name for _, name in sorted(self.dead_workspaces())))
+            found = sorted(self.dead_workspaces(since=choice.since))
+            names = list(dict.fromkeys(name for _, name, _ in found))
         for name in names:
-            yield from self._chosen_of(name, choice)
+            yield from self._chosen_of(name, choice, payloads=payloads)
 
-    def _chosen_of(self, workspace: str, choice: DeadFilter) -> Iterator[DeadLetter]:
+    def _chosen_of(
+        self, workspace: str, choice: DeadFilter, *, payloads: bool
+    ) -> Iterator[DeadLetter]:
         named: dict[str, Any] = {
             "workspace": encode(workspace),
             "id": encode(choice.job_id),
@@ -358,6 +371,7 @@ class ListStore(OperatorStore):
             "error": encode(choice.error),
             "since": choice.since,
             "until_then": "+inf" if choice.until == float("inf") else choice.until,
+            "payloads": LISTED_BYTES * payloads,
         }
         for skip in count(step=LETTERS_AT_ONCE):
             looked_at, *found = self._call("choose_dead", skip=skip, count=LETTERS_AT_ONCE, **named)

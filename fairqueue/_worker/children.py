@@ -22,13 +22,8 @@ log = logging.getLogger("fairqueue.step")
 
 POLL_SECONDS = 30.0
 """A suspended task looks again after so long, should the word of its child's end be lost."""
-
 SETTLES_SECONDS = 1.0
 """A framework may store the result of a child a moment after its job has ended."""
-
-PARENT = "fairqueue_parent"
-"""The header or option of a child: the workspace and the task or message id of its parent."""
-
 FAILED = "failed "
 """What has failed may be sent again, under another id, by the next attempt of its parent."""
 

@@ -116,7 +116,7 @@ from fairqueue._types import Admission, Claimed, Ending, Finish, Published, Rene
 from fairqueue._utils import Throttle, load_function, needs_extra, this_process
 from fairqueue._validation import check_name, new_job_id, wrong_kind
 from fairqueue._worker.child_waits import ChildWaits
-from fairqueue._worker.children import PARENT, POLL_SECONDS, Child, Ended, wake_parent
+from fairqueue._worker.children import POLL_SECONDS, Child, Ended, wake_parent
 from fairqueue._worker.claim_ahead import ClaimAhead
 from fairqueue._worker.failures import FailureReporter, failure_reason, lost_worker_message
 from fairqueue._worker.keeper import LeaseKeeper, early_seconds
@@ -125,6 +125,7 @@ from fairqueue._worker.silence import SilenceWatch
 from fairqueue._worker.unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue.adapters.batch import Batch, Batches, Collected
 from fairqueue.adapters.error_translation import translate_errors
+from fairqueue.messages import PARENT
 from fairqueue.operate.similar_names import similar_names
 from fairqueue.operate.statuses import Watch as JobWatch
 from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker

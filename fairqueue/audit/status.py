@@ -96,8 +96,9 @@ def missing_slots(demand: Mapping[str, Demand]) -> Iterator[Remark]:
 
 def silent_workers(workers: Iterable[Worker]) -> Iterator[Remark]:
     """Workers that gave no sign of life any more, and did not say that they stop."""
-    silent = [row for row in workers if not row.is_alive and row.lease_seconds != 0]
-    for row in (row for row in silent if row.silent_seconds < RECENT_SECONDS):
+    for row in workers:
+        if row.is_alive or row.lease_seconds == 0 or row.silent_seconds >= RECENT_SECONDS:
+            continue
         held = f" with {count_jobs(row.running)}, which start again elsewhere" * (row.running > 0)
         text = f"worker {row.worker!r} is silent for {duration(row.silent_seconds)}{held}: see why"
         yield Remark(Level.WARNING, "workers", text)
@@ -120,16 +121,15 @@ def long_jobs(jobs: Iterable[RunningJob], averages: Mapping[str, float | None]) 
         yield Remark(Level.WARNING, "running", text)
 
 
-def recent_deaths(letters: Sequence[DeadLetter], most: int) -> Iterator[Remark]:
-    """Count the dead letters of the last hour, and name the most frequent kind."""
+def recent_deaths(count: int, letters: Sequence[DeadLetter]) -> Iterator[Remark]:
+    """Count the dead letters of the last hour, and name the most frequent kind of these."""
     if not letters:
         return
     kinds = Counter((letter.job.task, letter.reason) for letter in letters)
-    ((task, reason), n), *_ = kinds.most_common(1)
-    least = "at least " * (len(letters) >= most)
+    ((task, reason), _), *_ = kinds.most_common(1)
     text = (
-        f"{least}{count_jobs(len(letters))} died within the last hour, {n:,} of task {task!r}: "
-        f"{reason}; see fairqueue dead count --since 1h"
+        f"{count_jobs(count)} died within the last hour, for example of task {task!r}: {reason}; "
+        "see fairqueue dead count --since 1h"
     )
     yield Remark(Level.WARNING, "dead", text)
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
-from fairqueue import DeadLetter, Delivery, FairQueue
+from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._choose import job_options, limit_option
 from fairqueue.cli._command import Answer, on_queue, options
 from fairqueue.cli._connect import Problem
 from fairqueue.cli._find_job import texts_of
-from fairqueue.cli._format import count_jobs, duration, listed, moment, printable, table
+from fairqueue.cli._format import count_jobs, listed, moment, printable, table
 from fairqueue.cli._output import confirm, progress
-from fairqueue.explained import explain_steps
-from fairqueue.messages import Arguments, arguments_of
+from fairqueue.explained import explain_called, explain_starts, explain_steps
+from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import WHEN
 from fairqueue.rows import DeadFilter
@@ -26,8 +26,6 @@ from fairqueue.tables import DEAD_LETTERS
 
 COUNT_HEAD = ("reason", "task", "dead", "oldest", "newest", "last error")
 ERROR_LENGTH = 80
-STARTS_HEAD = ("start", "worker", "claimed", "held", "worker-seconds", "outcome")
-SHOWN_BYTES = 2000
 
 
 @click.group()
@@ -97,7 +95,7 @@ def _chosen(
     core: FairQueue, given: Mapping[str, Any], job: str | None = None
 ) -> Iterator[DeadLetter]:
     for chosen in _filters(given, job):
-        yield from core.dead.list(chosen)
+        yield from core.dead.list(chosen, payloads=True)
 
 
 def _as_dict(letter: DeadLetter) -> dict[str, Any]:
@@ -108,11 +106,12 @@ def _as_dict(letter: DeadLetter) -> dict[str, Any]:
         "queue": job.queue,
         "task": job.task,
         "priority": job.priority,
-        "reason": letter.reason,
+        "reason": masked(letter.reason),
         "died": letter.died,
-        "details": letter.details,
+        "details": masked(letter.details),
         "deliveries": letter.deliveries,
         "history": [asdict(start) for start in letter.history],
+        **in_a_list(letter.job.payload),
     }
 
 
@@ -121,55 +120,33 @@ def _as_dict(letter: DeadLetter) -> dict[str, Any]:
 @filter_options
 @on_queue
 def show(core: FairQueue, *, job: str | None, **chosen: Any) -> Answer:
-    """Show one dead JOB, or the one of --task-id: its starts and its payload."""
+    """Show one dead JOB, or the one of --task-id: its arguments, its starts and its error."""
     if job is None and not chosen["task_id"]:
         raise click.UsageError("pass a JOB or --task-id")
     found = next(_chosen(core, chosen, job), None)
     letter = found and core.dead.get(found.job.workspace, found.job.id)
     if letter is None:
         raise _not_found(job or chosen["task_id"], chosen["workspace"])
-    payload = letter.job.payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
-    size, of = len(letter.job.payload), letter.job
+    of = letter.job
     status = core.views.why(of.id, workspace=of.workspace, queue=of.queue).job
-    called = arguments_of(letter.job.payload)
-    steps = [asdict(step) for step in status.steps] if status else []
+    called = shown(of.payload)
     result = {
         **_as_dict(letter),
-        "steps": steps,
+        "steps": [asdict(step) for step in status.steps] if status else [],
         "task_id": called.task_id,
         "arguments": called.text,
-        "payload": payload,
-        "payload_bytes": size,
+        "parent": called.parent,
+        "payload_bytes": len(of.payload),
     }
-    return Answer(result, _details(letter, payload, *_called(called), *explain_steps(status)))
-
-
-def _called(called: Arguments) -> Iterator[str]:
-    if called.task_id:
-        yield f"{'task id':<10} {printable(called.task_id)}"
-        yield f"{'arguments':<10} {printable(called.text)}"
+    lines = [f"{column.title:<10} {column.text(letter)}" for column in DEAD_LETTERS]
+    lines += [*explain_called(called), *explain_steps(status), *explain_starts(letter.history)]
+    lines += ["", *map(printable, masked(letter.details).rstrip().splitlines())]
+    return Answer(result, "\n".join(lines).rstrip())
 
 
 def _not_found(job: str, workspace: str | None) -> Problem:
     where = "any workspace" if workspace is None else f"workspace {workspace!r}"
     return Problem(f"no dead letter {job!r} in {where}: see fairqueue dead list")
-
-
-def _details(letter: DeadLetter, payload: str, *more: str) -> str:
-    lines = [f"{column.title:<10} {column.text(letter)}" for column in DEAD_LETTERS]
-    lines += more
-    if letter.history:
-        rows = (_start(n, start) for n, start in enumerate(letter.history, 1))
-        lines += ["", table(STARTS_HEAD, rows)]
-    if letter.details:
-        lines += ["", *map(printable, letter.details.rstrip().splitlines())]
-    return "\n".join([*lines, "", printable(payload)])
-
-
-def _start(number: int, start: Delivery) -> list[str]:
-    held = duration(start.ended - start.claimed)
-    texts = printable(start.owner), moment(start.claimed), held, duration(start.seconds)
-    return [str(number), *texts, start.outcome]
 
 
 @dead.command()

@@ -38,7 +38,7 @@ def ps(core: FairQueue, *, limit: int, **where: Any) -> Answer:
 
     A lease that has ended is redelivered by the next worker that claims.
     """
-    found = core.views.running(n=limit, **where)
+    found = core.views.running(n=limit, arguments=True, **where)
     if not found.total:
         _hint(core, where)
     text = listed(RUNNING, found.jobs, "No matching job is running.")

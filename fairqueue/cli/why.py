@@ -14,10 +14,12 @@ from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable, table
 from fairqueue.cli._typed import as_typed
 from fairqueue.cli.limits import HEAD, rows_of
-from fairqueue.explained import explain_state, explain_wait
+from fairqueue.explained import explain_called, explain_runs, explain_state, explain_wait
+from fairqueue.messages import Arguments, shown
 from fairqueue.plain import moment
 
-TASK_ID_HINT = "for the id of a Celery task or a Dramatiq message, pass --task-id"
+RUNS = 20
+TASK_ID_HINT = "--task-id finds also a message that came from another broker"
 
 
 @click.command()
@@ -36,9 +38,9 @@ def why(
 ) -> Answer:
     """Explain why a job waits.
 
-    The output has what blocks the job, since when, until when, and what is ahead of it. Name
-    the job by its id or by --task-id, which does not find dead jobs. Exit code 1: there is no
-    such job.
+    The output has what blocks the job, since when, until when, and what is ahead of it, its
+    arguments and its starts. Name the job by its id or its framework's. --task-id finds also a
+    message that came from another broker, unless it is dead. Exit code 1: there is no such job.
     """
     if (job is None) == (task_id is None):
         raise click.UsageError("pass either a JOB or --task-id")
@@ -48,8 +50,15 @@ def why(
     found = core.views.why(job, queue=queue, workspace=workspace)
     is_unknown = found.state is JobState.UNKNOWN
     hint = [TASK_ID_HINT] if is_unknown and task_id is None else []
-    text = "\n".join([explain_state(found), *map(as_typed, explain_wait(found)), *hint])
-    return Answer(_as_dict(found), text, int(is_unknown))
+    called, runs = Arguments(), core.history.list(job_id=job, most=RUNS)
+    if found.job is not None and found.job.queue:
+        of = found.job
+        payload = core.jobs.payload(of.job_id, workspace=of.workspace, queue=of.queue)
+        called = shown(payload or b"")
+    lines = [explain_state(found), *explain_called(called), *map(as_typed, explain_wait(found))]
+    lines += explain_runs(runs)
+    result = {**_as_dict(found), "called": asdict(called), "runs": [*map(asdict, runs)]}
+    return Answer(result, "\n".join([*lines, *hint]), int(is_unknown and not runs))
 
 
 @click.command()

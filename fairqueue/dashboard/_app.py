@@ -173,16 +173,20 @@ class _Dashboard:
             return "trouble", str(error)
 
     async def _find(self, request: Request) -> Response:
-        """Redirect to the workspace or job of a name."""
-        text = given(request.query_params, "q", "the name of a workspace, or a job's id").strip()
+        """Redirect to the workspace, job, task or error of a name."""
+        text = given(
+            request.query_params,
+            "q",
+            "the name of a workspace or task, a job's id, or a part of an error",
+        ).strip()
         path = await run_in_threadpool(find, self._view.queue, text)
         if path is None:
             hint = await run_in_threadpool(
                 lambda: self._view.queue.views.hint(Scope.workspace(text))
             )
-            return self._problem(request, f"There is no job of the id {text!r}. {hint or ''}", 404)
-        field = "name" if path == "/workspace" else "id"
-        return RedirectResponse(f"{base_of(request)}{path}?{urlencode({field: text})}", 303)
+            said = f"There is no job of the id {text!r}, no such task, and no dead letter with it."
+            return self._problem(request, f"{said} {hint or ''}", 404)
+        return RedirectResponse(f"{base_of(request)}{path}", 303)
 
     async def _act(self, request: Request) -> Response:
         """Carry a form out, and redirect to its page."""

@@ -45,7 +45,7 @@ NAVIGATION = (
 MOST_OF_NAME = 300
 """Most characters of a text; only reasons of dead letters and ids of jobs may have more."""
 MOST_OF_TEXT = 4000
-INSIDE = {"/workspace": "/workspaces", "/dead-letter": "/dead", "/job": "/waiting"}
+INSIDE = {"/workspace": "/workspaces", "/job": "/waiting"}
 """The navigation entry of other pages."""
 
 
@@ -102,6 +102,7 @@ ENVIRONMENT.filters |= {
 }
 ENVIRONMENT.globals |= {
     "bar": _pictures.bar,
+    "span": _pictures.span,
     "state_of": state_of,
     "navigation": NAVIGATION,
     "version": VERSION,

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from fairqueue._queue import FairQueue
 from fairqueue._settings import LIMITS
-from fairqueue._types import DeadLetter, Scope
+from fairqueue._types import DeadLetter, Delivery, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures
@@ -32,9 +32,10 @@ from fairqueue.explained import (
     explain_steps,
     explain_workers,
 )
-from fairqueue.messages import arguments_of, masked
+from fairqueue.messages import masked, shown
 from fairqueue.operate.dead import filter_of
-from fairqueue.rows import Overview, Sample
+from fairqueue.plain import seconds_in
+from fairqueue.rows import DeadFilter, Overview, Sample
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     ACTS,
@@ -45,14 +46,14 @@ from fairqueue.tables import (
     WORKERS,
     Column,
     of_queues,
+    state_of_worker,
 )
 
 PAGE = 50
 MOST_SCHEDULES = 1000
-MOST_COUNTED = 1000
 MOST_HISTORY = 1000
+MOST_COUNTED = 500
 """Dead letters that match are counted up to this number, for the buttons that act on all."""
-SHOWN_BYTES = 4000
 CURES = {
     "pause": ("/pauses", "Resume"),
     "concurrency": ("/limits", "Limits"),
@@ -95,7 +96,7 @@ class View:
 
         To find them may take many steps, so an open page looks again every ten seconds.
         """
-        found = self.queue.dead.list
+        found = partial(self.queue.dead.list, payloads=True)
         key = f"dead {start} {sorted(where.items())}"
         page = slice(start, start + PAGE + 1)
         return self.remembered.get(
@@ -212,7 +213,7 @@ def _workspace(view: View, query: Query) -> Context:
         **_explained(found),
         "limits": view.queue.limits.get(scope),
         "edited": edited(scope),
-        "running": views.running(workspace=name, n=20),
+        "running": views.running(workspace=name, n=20, arguments=True),
         "waiting": views.waiting(workspace=name, n=10),
         "hint": view.hint(scope) if found.state is JobState.IDLE else None,
         "running_picture": _pictures.lines(
@@ -270,8 +271,11 @@ def _tasks(view: View, query: Query) -> Context:
 
 
 def _workers(view: View, query: Query) -> Context:
-    rows = view.once("workers", view.queue.views.workers)
-    return _listing(WORKERS, "No worker was seen.") | _paged(rows, query)
+    """Show those of a day: the silent ones first, those that have stopped last."""
+    rows = view.once("every worker", partial(view.queue.views.workers, gone=True))
+    rows = sorted(rows, key=lambda row: ("silent", "alive", "stopped").index(state_of_worker(row)))
+    order = {"order": ": silent ones first, stopped ones last"}
+    return _listing(WORKERS, "No worker was seen within a day.") | _paged(rows, query) | order
 
 
 def _pauses(view: View, query: Query) -> Context:
@@ -308,6 +312,7 @@ def _limits(view: View, query: Query) -> Context:
 
 
 CHOICES = ("workspace", "queue", "task")
+SECTIONS = {JobState.RUNNING: "/running", JobState.DEAD: "/dead", JobState.UNKNOWN: "/history"}
 DEAD_FIELDS = ("reason", "error", "since", "until")
 
 
@@ -316,8 +321,13 @@ def _choice(query: Query, *more: str) -> dict[str, str]:
 
 
 def _running(view: View, query: Query) -> Context:
-    where = _choice(query, "worker")
-    return {"found": view.queue.views.running(**where, n=100), "where": where}  # type: ignore[arg-type]
+    where = _choice(query, "worker", "stuck")
+    asked: dict[str, Any] = {**where, "n": 100, "arguments": True}
+    if "stuck" in where:
+        asked["stuck"] = seconds_in(where["stuck"])
+        if asked["stuck"] is None:
+            raise ConfigurationError(f"stuck must be a time such as 10m, not {where['stuck']!r}")
+    return {"found": view.queue.views.running(**asked), "where": where}
 
 
 def _waiting(view: View, query: Query) -> Context:
@@ -343,44 +353,57 @@ def _dead(view: View, query: Query) -> Context:
     }
 
 
-def _letter(view: View, query: Query) -> Context:
-    name, job = query.get("workspace", ""), given(query, "id", "the id of a job")
-    letter = view.queue.dead.get(name, job)
-    if letter is None:
-        return {"name": name, "job": job, "letter": None}
-    return {
-        "name": name,
-        "job": job,
-        "letter": letter,
-        "details": masked(letter.details),
-        **_called(letter.job.payload),
-    }
-
-
-def _called(payload: bytes) -> Context:
-    """Say what the framework calls; a payload that is not a framework's is shown as it is."""
-    called = arguments_of(payload)
-    text = "" if called.task_id else payload[:SHOWN_BYTES].decode("utf-8", "backslashreplace")
-    return {"called": called, "payload": masked(text), "bytes": len(payload)}
-
-
 def _job(view: View, query: Query) -> Context:
     job, name = given(query, "id", "the id of a job"), query.get("workspace") or None
     found = view.queue.views.why(job, workspace=name, queue=query.get("queue") or None)
-    status, payload = found.job, None
+    status, letter, payload = found.job, None, None
+    if status is not None and found.state is JobState.DEAD:
+        letter = view.queue.dead.get(status.workspace, status.job_id)
     if status is not None and status.queue:
         where = {"workspace": status.workspace, "queue": status.queue}
         payload = view.queue.jobs.payload(status.job_id, **where)
     workers = view.once("workers", view.queue.views.workers) if found.detail else []
     return {
         "job": job,
+        "section": SECTIONS.get(found.state, "/waiting"),
+        "of_job": {"id": found.job_id, "workspace": found.workspace or ""},
+        "of_letter": {"id": found.job_id, "name": found.workspace or ""},
+        "letter": letter,
+        "reason": masked(letter.reason) if letter else "",
+        "details": masked(letter.details) if letter else "",
         "node": next((row.worker for row in workers if row.owner == found.detail), ""),
-        **(_called(payload) if payload is not None else {"called": None}),
+        "attempts": _attempts(found),
+        "runs": view.queue.history.list(workspace=name or found.workspace, job_id=job, most=PAGE),
+        "called": shown(payload or b""),
+        "bytes": None if payload is None else len(payload),
         **_explained(found),
-        "sentence": explain_state(found),
+        "sentence": masked(explain_state(found)),
         "steps": [*explain_steps(found.job)],
         "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
     }
+
+
+def _attempts(found: Why) -> list[Context]:
+    """Return each start, the one that goes on too, and its part of the time since the publish."""
+    job = found.job
+    if job is None or job.published is None:
+        return []
+    starts = list(job.starts)
+    if job.started is not None:
+        now = Delivery(0, found.detail or "", job.started, found.now, 0.0, "running")
+        starts.append(now)
+    whole = max(found.now - job.published, 1e-3)
+    return [
+        {
+            "claimed": start.claimed,
+            "held": start.ended - start.claimed,
+            "begin": max(0.0, (start.claimed - job.published) / whole),
+            "end": min(1.0, (start.ended - job.published) / whole),
+            "owner": start.owner,
+            "outcome": start.outcome,
+        }
+        for start in starts
+    ]
 
 
 def _doctor(view: View, _: Query) -> Context:
@@ -400,7 +423,6 @@ PAGES: dict[str, Page] = {
     "/running": Page("running.html", "Running", _running),
     "/waiting": Page("waiting.html", "Waiting", _waiting),
     "/dead": Page("dead.html", "Dead letters", _dead),
-    "/dead-letter": Page("letter.html", "Dead letter", _letter),
     "/job": Page("job.html", "Job", _job),
     "/pauses": Page("pauses.html", "Pauses", _pauses),
     "/schedules": Page("schedules.html", "Schedules", _schedules),
@@ -412,7 +434,15 @@ PAGES: dict[str, Page] = {
 
 
 def find(queue: FairQueue, text: str) -> str | None:
-    """Return the page of the workspace or job of this name; None: there is none."""
+    """Return the page of the workspace, job, task or error of this name; None: there is none."""
     if queue.views.hint(Scope.workspace(text)) is None:
-        return "/workspace"
-    return None if queue.views.why(text).state is JobState.UNKNOWN else "/job"
+        return f"/workspace?{urlencode({'name': text})}"
+    found = queue.views.why(text)
+    if found.state is not JobState.UNKNOWN or queue.history.list(job_id=text, most=1):
+        where = {"workspace": found.workspace} if found.workspace else {}
+        return f"/job?{urlencode({'id': text, **where})}"
+    if queue.views.hint(Scope.task(text)) is None:
+        return f"/limits?{urlencode({'scope': 'task', 'name': text})}"
+    if any(queue.dead.list(DeadFilter(error=text))):
+        return f"/dead?{urlencode({'error': text})}"
+    return None

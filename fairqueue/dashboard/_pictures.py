@@ -88,6 +88,16 @@ def _svg(title: str, shapes: Iterator[str]) -> Markup:
     )
 
 
+def span(begin: float, end: float) -> Markup:
+    """A bar from one part of the whole to another, such as 0.25 and 0.5."""
+    width = max(0.01, end - begin)
+    return Markup(  # noqa: S704 - made of numbers
+        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="back" width="100" height="8"/><rect class="fill" '
+        f'x="{100 * min(begin, 1 - width):.1f}" width="{100 * width:.1f}" height="8"/></svg>'
+    )
+
+
 def round_up_seconds(value: float) -> float:
     """Return the next time that is easy to read, for the top of a scale."""
     steps = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600)

@@ -75,12 +75,13 @@ class DeadLetters:
     def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
 
-    def list(self, chosen: DeadFilter = EVERY) -> Iterator[DeadLetter]:
-        """Yield the matching dead letters, without payloads: by workspace, the oldest first.
+    def list(self, chosen: DeadFilter = EVERY, *, payloads: bool = False) -> Iterator[DeadLetter]:
+        """Yield the matching dead letters: by workspace, the oldest first, page by page.
 
-        They are read page by page; :meth:`get` returns one with its payload.
+        They have no payloads, or with ``payloads`` those of at most 16 kB; :meth:`get` returns a
+        letter with any.
         """
-        return self._connected().choose_dead(_checked(chosen))
+        return self._connected().choose_dead(_checked(chosen), payloads=payloads)
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
         """Return a page of a workspace's dead letters, oldest first, from position ``start``."""

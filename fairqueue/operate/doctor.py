@@ -40,10 +40,11 @@ from fairqueue.operate.progress import Progress, ignore
 from fairqueue.operate.views import Views
 from fairqueue.rows import DeadFilter
 
-MOST_QUEUES, MOST_JOBS = 100, 1000
+MOST_QUEUES, MOST_JOBS = 100, 500
 """Queues with the most in line, and running jobs, that a status looks at."""
-MOST_WORKSPACES, MOST_DEAD = 500, 1000
-"""Workspaces whose dead letters a status looks at, and letters that it counts."""
+MOST_DEAD = 100
+"""Dead letters at which a status looks for the most frequent kind: those of the workspace with
+the most."""
 
 
 class Doctor:
@@ -103,7 +104,9 @@ class Doctor:
         rows, every = views.queues(), views.workers(gone=True)
         workers = [row for row in every if row.is_alive]
         fullest = sorted(rows, key=lambda row: -row.runnable)[:MOST_QUEUES]
-        late = late_queues((row, views.runnable(row.queue)) for row in fullest if row.runnable)
+        busy = [row for row in fullest if row.runnable]
+        found = {row.queue: views.runnable(row.queue, of_queues=len(busy)) for row in busy}
+        late = late_queues((row, found[row.queue]) for row in busy)
         stored = LiveLimits(lambda: here).list()
         averages = {row.task: row.average_seconds for page in here.tasks() for row in page}
         told = chain(
@@ -111,11 +114,11 @@ class Doctor:
             checkup.of_workers(workers),
             silent_workers(every),
             stuck_queues(late, workers),
-            missing_slots(views.demand([row for row, _ in late]) if late else {}),
+            missing_slots(views.demand([row for row, _ in late], found) if late else {}),
             long_jobs(views.running(n=MOST_JOBS).jobs, averages),
             checkup.unknown_tasks(views.unknown_tasks()),
             checkup.waits(views.blocked_waits()),
-            recent_deaths(_recent_dead(here), MOST_DEAD),
+            recent_deaths(*_recent_dead(here)),
             paused(here.pauses()),
             contradictions(stored),
             checkup.limits_remark(stored),
@@ -155,11 +158,13 @@ class Doctor:
         return mover.survey() if dry_run else mover.run()
 
 
-def _recent_dead(store: StoreBase) -> list[DeadLetter]:
-    """Return dead letters of the last hour, of the workspaces whose letters are oldest."""
-    since, found = time.time() - RECENT_SECONDS, islice(store.dead_workspaces(), MOST_WORKSPACES)
-    chosen = (DeadFilter(name, since=since) for name in dict.fromkeys(name for _, name in found))
-    return list(islice(chain.from_iterable(map(store.choose_dead, chosen)), MOST_DEAD))
+def _recent_dead(store: StoreBase) -> tuple[int, list[DeadLetter]]:
+    """Count the dead letters of the last hour, and return some of the workspace with the most."""
+    since = time.time() - RECENT_SECONDS
+    found = {name: n for _, name, n in store.dead_workspaces(since=since)}
+    most = max(found, key=lambda name: found[name], default="")
+    letters = store.choose_dead(DeadFilter(most, since=since)) if most else ()
+    return sum(found.values()), list(islice(letters, MOST_DEAD))
 
 
 def _looks(shards: Sequence[Store]) -> list[tuple[Audit, list[Finding]]]:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
-import logging
-import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import islice
 
 from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
-from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._threads import BackgroundWriter
 from fairqueue._types import Job
 from fairqueue._utils import process_name
 from fairqueue.errors import FairQueueError
 from fairqueue.messages import masked
 from fairqueue.rows import FinishedJob
 
-log = logging.getLogger("fairqueue.history")
-
 WRITE_EVERY_SECONDS = 1.0
 IDLE_ROUNDS = 10
+Lines = list[str]
 MOST_WAITING = 2000
 """Jobs that a process has not written yet; older ones are left out."""
 AT_ONCE = 100
@@ -41,11 +37,13 @@ class History:
 
     def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._most = connected, settings.history
-        self._reset()
-
-    def _reset(self) -> None:
-        self._pid, self._lock, self._runs = os.getpid(), native_lock(), False
-        self._waiting: deque[str] = deque(maxlen=MOST_WAITING)
+        self._writer = BackgroundWriter[str](
+            "history",
+            lambda: nullcontext(self._write),
+            every_seconds=WRITE_EVERY_SECONDS,
+            idle_rounds=IDLE_ROUNDS,
+            most=MOST_WAITING,
+        )
 
     def list(
         self,
@@ -60,16 +58,14 @@ class History:
 
         ``job_id`` may be the framework's id. Raises StoreUnavailable.
         """
-        wanted = {"workspace": workspace, "task": task, "outcome": outcome, "task_id": job_id}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        if job_id is not None:
-            given["task_id"] = message_id_of(job_id)
-        rows = self._rows()
-        return list(
-            islice(
-                (row for row in rows if all(getattr(row, k) == v for k, v in given.items())), most
-            )
+        given = workspace, task, outcome, None if job_id is None else message_id_of(job_id)
+        matching = (
+            row
+            for row in self._rows()
+            for own in [(row.workspace, row.task, row.outcome, row.task_id)]
+            if all(want in {None, has} for want, has in zip(given, own, strict=True))
         )
+        return list(islice(matching, most))
 
     def _rows(self) -> Iterator[FinishedJob]:
         store, start = self._connected(), 0
@@ -81,8 +77,6 @@ class History:
         """Note the end of a run (for adapters); nothing waits, and nothing is raised."""
         if not self._most:
             return
-        if self._pid != os.getpid():  # a forked child has no thread of its parent's
-            self._reset()
         told = {
             "time": round(time.time(), 3),
             "workspace": job.workspace[:MOST_NAME],
@@ -94,41 +88,21 @@ class History:
             "worker": process_name(),
             "error": "" if error is None else _first_line(error),
         }
-        with self._lock:
-            self._waiting.append(json.dumps(told))
-            starts, self._runs = not self._runs, True
-        if starts:
-            start_native(self._run, name="fairqueue-history")
+        self._writer.add(json.dumps(told))
+
+    def _write(self, lines: Lines) -> None:
+        while lines:
+            self._connected().note_finished(lines[:AT_ONCE], self._most)
+            del lines[:AT_ONCE]
 
     def flush(self) -> None:
         """Write what has ended by now."""
-        while self._waiting:
-            store = self._connected()
-            with self._lock:
-                lines = list(islice(self._waiting, AT_ONCE))
-            store.note_finished(lines, self._most)
-            with self._lock:
-                for _ in range(min(len(lines), len(self._waiting))):
-                    self._waiting.popleft()
+        self._writer.flush()
 
     def close(self) -> None:
         """Write what has ended, if the store answers."""
         with suppress(FairQueueError):
             self.flush()
-
-    def _run(self) -> None:
-        pause, idle = native_event(), 0
-        while True:
-            pause.wait(WRITE_EVERY_SECONDS)
-            with self._lock:
-                idle = 0 if self._waiting else idle + 1
-                if idle > IDLE_ROUNDS:
-                    self._runs = False
-                    return
-            try:
-                self.flush()
-            except Exception as error:  # noqa: BLE001 - it is tried again, and fails no job
-                log.debug("the history is behind: %s", error)
 
 
 def _first_line(error: object) -> str:

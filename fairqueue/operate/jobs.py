@@ -79,11 +79,14 @@ class Jobs:
         return list({(job.workspace, job): job for job in jobs}.values())
 
     def payload(self, job_id: str, *, workspace: str, queue: str) -> bytes | None:
-        """Return the payload of a job that waits, is scheduled or runs; None: there is none."""
-        engine = self._connected().home(check_name("workspace", workspace)).engine
+        """Return the payload of a job, also of a dead one; None: there is none."""
+        home = self._connected().home(check_name("workspace", workspace))
         known_by = encode_job(workspace, check_name("queue", queue), check_text("job id", job_id))
-        record = engine.command("HGET", engine.keys.key("jobs", queue), known_by)
-        return None if record is None else bytes(record).partition(b"\n")[2]
+        record = home.engine.command("HGET", home.engine.keys.key("jobs", queue), known_by)
+        if record is not None:
+            return bytes(record).partition(b"\n")[2]
+        letters = home.dead_letters(workspace, job_id=job_id)
+        return next((each.job.payload for each in letters if each.job.queue == queue), None)
 
     def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
         """Cancel all jobs of a workspace, in steps of bounded length; return how many.

@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.row_readers import Held
+from fairqueue._stores.samples import sample_of
 from fairqueue._stores.store import StoreBase
+from fairqueue._stores.views import MOST_FLOWS
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
@@ -37,7 +40,6 @@ from fairqueue.rows import (
     Totals,
     WaitingJob,
     WorkerRow,
-    WorkspaceSample,
 )
 
 ALL_UP_TO = 1000
@@ -46,9 +48,9 @@ SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
+FEWEST_FLOWS, FLOWS_OF_ALL = 50, 4000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
-IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 BEGINNING = "0"
 _ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
 DEATHS = ("max_deliveries", "expired", "rejected")
@@ -76,7 +78,7 @@ class Views:
     def why(
         self, job_id: str | None = None, *, workspace: str | None = None, queue: str | None = None
     ) -> Why:
-        """Explain why a job waits, by its id, or why a workspace's jobs do. Changes nothing.
+        """Explain why a job waits, by its id or its framework's, or why a workspace's jobs do.
 
         The answer names every limit, pause, rate or time that blocks it, since when and until when
         (if known), how many jobs are ahead, and in how many seconds it is expected to start. The
@@ -94,6 +96,7 @@ class Views:
             check_text("job id", job_id)
             job = locate(store, job_id, workspace=workspace, queue=queue)
             workspace, queue = (job.workspace, job.queue) if job else (workspace, None)
+            job_id = job or job_id
         found = store.why(workspace=workspace, job_id=job_id, queue=queue)
         if found.job and found.state in {JobState.WAITING, JobState.SCHEDULED}:
             lacking = unknown(living(store), found.job.queue, found.job.task)
@@ -195,23 +198,23 @@ class Views:
         longer_than: float = 0.0,
         stuck: float | None = None,
         n: int = 100,
+        arguments: bool = False,
     ) -> RunningJobs:
         """Return the ``n`` running jobs that have run longest and match all that is given.
 
         ``worker`` is the name of a node or an owner, ``longer_than`` in seconds. Given a workspace,
         else a queue, the jobs of others are not looked at. ``stuck``: of the 10,000 longest, those
-        whose progress has been the same for at least this long.
+        whose progress has been the same for at least this long. ``arguments``: read also the
+        framework's id and the first arguments of each.
         """
-        where = _checked(workspace=workspace, queue=queue, task=task)
+        asked: dict[str, Any] = _checked(workspace=workspace, queue=queue, task=task)
         store = self._connected()
         nodes = {row.owner: row.worker for page in store.workers() for row in page}
-        owners = [owner for owner, node in nodes.items() if worker in {owner, node}]
-        found = store.running(
-            n if stuck is None else MOST_STUCK,
-            **where,
-            owners=() if worker is None else owners or [worker],
-            longer_than=longer_than or None,
-        )
+        if worker is not None:
+            owners = [owner for owner, node in nodes.items() if worker in {owner, node}]
+            asked["owners"] = owners or [worker]
+        asked |= {"longer_than": longer_than or None, "arguments": arguments}
+        found = store.running(n if stuck is None else MOST_STUCK, **asked)
         if stuck is not None:
             kept = [job for job in found.jobs if job.progress and job.progress.seconds >= stuck]
             found = RunningJobs(tuple(kept[:n]), len(kept))
@@ -250,29 +253,32 @@ class Views:
         rows = {row.queue: row for page in self._connected().queues() for row in page}
         return [rows[name] for name in sorted(rows)]
 
-    def runnable(self, queue: str) -> Runnable:
+    def runnable(self, queue: str, *, of_queues: int = 1) -> Runnable:
         """Return how many jobs of a queue could run now, and for how long the oldest could.
 
         ``running`` jobs and its ``startable`` ones together are the worker slots that the queue
-        can use. The cost grows with the number of workspaces in line up to 500 of them.
+        can use. The cost grows with the number of workspaces in line up to 500 of them, or
+        fewer where it is asked for many queues in turn, ``of_queues``.
         """
-        return self._connected().runnable(check_name("queue", queue))
+        most = max(FEWEST_FLOWS, min(MOST_FLOWS, FLOWS_OF_ALL // of_queues))
+        return self._connected().runnable(check_name("queue", queue), most=most)
 
-    def demand(self, rows: Sequence[QueueRow] | None = None) -> dict[str, Demand]:
+    def demand(
+        self,
+        rows: Sequence[QueueRow] | None = None,
+        looked_at: Mapping[str, Runnable] | None = None,
+    ) -> dict[str, Demand]:
         """Return for each queue the worker slots that it could use, and those that it has.
 
-        Of more than 100 queues, or ``rows``, for those with the most jobs.
+        Of more than 100 queues, or ``rows``, for those with the most jobs. ``looked_at`` has what
+        :meth:`runnable` has just returned.
         """
         rows, workers = self.queues() if rows is None else rows, self.workers()
-        fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
-        return {row.queue: self._demand_of(row, workers) for row in fullest[:MOST_DEMANDS]}
-
-    def _demand_of(self, row: QueueRow, workers: Sequence[WorkerRow]) -> Demand:
-        startable = self.runnable(row.queue).startable if row.runnable else 0
-        slots = [worker.slots for worker in workers if worker.takes(row.queue)]
-        known = [n for n in slots if n is not None]
-        says = len(known) == len(slots) and all(worker.names_all_queues for worker in workers)
-        return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
+        shown = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))[:MOST_DEMANDS]
+        if looked_at is None:
+            busy = [row.queue for row in shown if row.runnable]
+            looked_at = {name: self.runnable(name, of_queues=len(busy)) for name in busy}
+        return {row.queue: _demand_of(row, workers, looked_at.get(row.queue)) for row in shown}
 
     def memory(self) -> Memory | None:
         """Return the server's memory; None: it does not tell, or is ``memory://``.
@@ -359,25 +365,12 @@ class Views:
         return self._connected().history()
 
 
-def sample_of(overview: Overview) -> Sample:
-    """Reduce an overview to a sample: the workspaces that run or wait most."""
-    rows = overview.workspaces
-    most = [
-        *sorted(rows, key=lambda row: -row.running)[:IN_A_SAMPLE],
-        *sorted(rows, key=lambda row: -row.waiting)[:IN_A_SAMPLE],
-    ]
-    kept = {row.workspace: row for row in most if row.running or row.waiting}
-    waits = [row.oldest_wait_seconds for row in rows if row.oldest_wait_seconds is not None]
-    return Sample(
-        time=0.0,
-        running=overview.running,
-        queued=overview.queued,
-        oldest_wait_seconds=max(waits, default=None),
-        workspaces=tuple(
-            WorkspaceSample(row.workspace, row.running, row.waiting, row.oldest_wait_seconds)
-            for row in kept.values()
-        ),
-    )
+def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | None) -> Demand:
+    startable = found.startable if found else 0
+    slots = [worker.slots for worker in workers if worker.takes(row.queue)]
+    known = [n for n in slots if n is not None]
+    says = len(known) == len(slots) and all(worker.names_all_queues for worker in workers)
+    return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
 
 def _fullness(memory: Memory) -> tuple[float, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from fairqueue import Job
+from fairqueue import FairQueue, Job, StoreUnavailable
 from fairqueue._settings import Settings
 from fairqueue.operate.history import History
 from tests.contract.world import World, sound
@@ -46,7 +48,7 @@ def test_nothing_is_noted_without_the_setting(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No thread starts."""
-    monkeypatch.setattr("fairqueue.operate.history.start_native", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("fairqueue._threads.start_native", lambda *_, **__: 1 / 0)
     history = _history(world, 0)
     _note(history, 1)
     history.flush()
@@ -69,3 +71,38 @@ def test_a_line_that_cannot_be_read_is_left_out(world: World) -> None:
     _note(history, 1)
     history.flush()
     assert [row.task_id for row in history.list()] == ["m1"]
+
+
+def test_a_plain_ack_is_noted(world: World) -> None:
+    """Of a worker without a framework, too."""
+    with FairQueue(store=world.store, history=9) as queue:
+        queue.publish(b"", queue="q", workspace="a", job_id="j1")
+        (lease,) = queue.claim(["q"]).leases
+        queue.ack(lease, seconds=0.25)
+        queue.history.flush()
+        (row,) = queue.history.list(job_id="j1")
+    assert (row.workspace, row.outcome, row.seconds) == ("a", "succeeded", 0.25)
+
+
+def test_what_a_write_has_left_is_written_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line is neither lost nor written twice; of too many, the oldest go."""
+    monkeypatch.setattr("fairqueue._threads.start_native", lambda *_, **__: None)
+    monkeypatch.setattr("fairqueue.operate.history.MOST_WAITING", 150)
+    history, note = _history(world, 1000), world.store.note_finished
+    for n in range(160):
+        _note(history, n)
+    calls = iter([True, False])
+
+    def fail_later(lines: Sequence[str], count: int) -> None:
+        if not next(calls):
+            raise StoreUnavailable("away")
+        note(lines, count)
+
+    monkeypatch.setattr(world.store, "note_finished", fail_later)
+    with pytest.raises(StoreUnavailable):
+        history.flush()
+    monkeypatch.setattr(world.store, "note_finished", note)
+    history.flush()
+    assert [row.task_id for row in history.list(most=999)] == [f"m{n}" for n in range(159, 9, -1)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from json import dumps
 
 import pytest
 
 from fairqueue import Limits, Pause
 from fairqueue.errors import ConfigurationError
+from fairqueue.messages import arguments_of
 from fairqueue.operate import Operators
 from fairqueue.rows import RunningJob, WaitingJob
 from tests.contract.world import World
@@ -334,3 +336,30 @@ def test_an_overview_of_many_workspaces_has_the_busiest(
     assert (found.is_complete, found.known_workspaces, found.queued) == (False, 63, 421)
     assert "idle" in {row.workspace for row in admin.views.overview().workspaces}
     assert len(admin.views.overview(everything=True).workspaces) == 63
+
+
+def test_lists_have_the_frameworks_id_and_the_first_arguments(
+    world: World, admin: Operators
+) -> None:
+    """Of small messages: without secrets, and cut; a job's status has its starts that are over."""
+    message = {"message_id": "m1", "args": [7, "x" * 99], "kwargs": {"password": "hunter2"}}
+    world.publish("a", "j1", payload=dumps(message).encode())
+    world.publish("a", "large", payload=dumps(message | {"args": ["y" * 20_000]}).encode())
+    waiting = {job.job_id: job for job in admin.views.waiting().jobs}
+    assert (waiting["j1"].task_id, waiting["j1"].arguments[:6]) == ("m1", '7, "xx')
+    assert len(waiting["j1"].arguments) == 61
+    assert (waiting["large"].task_id, waiting["large"].arguments) == ("", "")
+    worker = world.worker()
+    lease = next(each for each in worker.take(2) if each.job.id == "j1")
+    assert {job.task_id for job in admin.views.running().jobs} == {""}
+    asked = {job.job_id: job.task_id for job in admin.views.running(arguments=True).jobs}
+    assert asked == {"j1": "m1", "large": ""}
+    worker.release(lease, counted=True)
+    status = admin.views.why("j1").job
+    assert status is not None
+    assert [start.outcome for start in status.starts] == ["returned"]
+    lease = worker.take_one()
+    worker.reject(lease, "bad")
+    (letter,) = admin.dead.list(payloads=True)
+    assert arguments_of(letter.job.payload).task_id == "m1"
+    assert next(admin.dead.list()).job.payload == b""

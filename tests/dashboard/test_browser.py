@@ -23,9 +23,11 @@ HOSTILE = '<img src=x onerror="alert(1)">'
 UNEVEN_ROWS = """[...document.querySelectorAll('table')].flatMap((table) => {
   const seen = (row) => [...row.cells].filter((cell) => cell.offsetParent).length;
   const [head, ...rows] = [...table.rows];
-  return rows.filter((row) => seen(row) !== seen(head)).map((row) => row.innerText);
+  const shown = (cell) => ['none', 'table-cell'].includes(getComputedStyle(cell).display);
+  return rows.filter((row) => seen(row) !== seen(head) || ![...head.cells].every(shown))
+    .map((row) => row.innerText);
 })"""
-"""Rows that show more or fewer cells than the head of their table."""
+"""Rows that show more or fewer cells than the head of their table, or another layout than its."""
 WIDTHS = {"desk": (1280, False), "phone": (390, True)}
 
 
@@ -44,6 +46,10 @@ def busy() -> FairQueue:
     queue = busy_queue(hour=400)
     for _ in range(2):
         queue.publish(b"<b>x</b>", queue="mail", workspace=HOSTILE, task=HOSTILE)
+    for job_id in ("dead", "runs"):
+        queue.publish(b"<b>x</b>", queue="apart", workspace=HOSTILE, task=HOSTILE, job_id=job_id)
+    queue.reject(queue.claim(["apart"]).leases[0], reason=HOSTILE, details=f"{HOSTILE}\n" * 9)
+    queue.claim(["apart"])
     return queue
 
 
@@ -66,6 +72,7 @@ PAGES = (
     *("/", "/workspaces", f"/workspace?{NAME}", "/queues", "/running", "/waiting", "/dead"),
     *("/tasks", "/limits", "/limits?scope=default", f"/limits?scope=task&{NAME}", "/pauses"),
     *("/schedules", "/history", "/acts", "/workers", "/doctor", "/sign-in"),
+    *("/job?id=dead", "/job?id=runs", "/job?id=unknown"),
 )
 AXE = (files("axe_core_python") / "axe.min.js").read_text()
 IN_SIGHT = """(() => { const link = document.querySelector("nav [aria-current='page']");

@@ -122,7 +122,7 @@ def test_long_texts_are_cut(queue: FairQueue, visitor: Visitor) -> None:
     (lease,) = queue.claim(["q"]).leases
     queue.reject(lease, reason="<bad> " * 20_000)
     assert 200 < visitor.page("/dead").count("&lt;bad&gt;") * 6 <= 300
-    page = visitor.page(f"/dead-letter?{urlencode({'workspace': 'acme', 'id': lease.job.id})}")
+    page = visitor.page(f"/job?{urlencode({'workspace': 'acme', 'id': lease.job.id})}")
     assert 3900 < page.count("&lt;bad&gt;") * 6 <= 4000
     assert f">{'j' * 300}…<" in page
 
@@ -138,7 +138,7 @@ def test_names_are_shown_as_text(queue: FairQueue, visitor: Visitor, name: str) 
     """No name becomes markup, script, a header or an address, and none hides what it is."""
     dead = _fill(queue, name)
     one = {"name": name, "workspace": name, "queue": name, "task": name, "id": name, "filter": name}
-    addresses = [*PAGES, f"/dead-letter?{urlencode({'workspace': name, 'id': dead})}"]
+    addresses = [*PAGES, f"/job?{urlencode({'workspace': name, 'id': dead})}"]
     addresses += [f"{path}?{urlencode(one)}" for path in ("/workspace", "/job", "/workspaces")]
     addresses += [f"{path}?{urlencode(one)}" for path in ("/running", "/waiting", "/dead")]
     addresses += [f"/limits?{urlencode({'scope': kind, **one})}" for kind in ("queue", "task")]
@@ -186,13 +186,23 @@ def test_a_store_that_is_away_is_a_sentence() -> None:
         assert "Redis" in visitor.page("/", 503)
 
 
-def test_the_search_finds_workspaces_and_jobs(queue: FairQueue, visitor: Visitor) -> None:
-    """A name leads to its workspace, an id to its job."""
+def test_the_search_finds_workspaces_jobs_tasks_and_errors(
+    queue: FairQueue, visitor: Visitor
+) -> None:
+    """A name leads to its workspace or task, an id to its job, a text to letters with it."""
+    queue.publish(b"", queue="p", workspace="b", task="render")
+    queue.reject(queue.claim(["p"]).leases[0], reason="ValueError: no page")
     queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
-    found = [visitor.get(f"/find?{urlencode({'q': q})}") for q in ("acme corp", "job/1")]
-    targets = [answer.headers["location"] for answer in found]
-    assert targets == ["/workspace?name=acme+corp", "/job?id=job%2F1"]
-    assert "waiting" in visitor.page(targets[1])
+    wanted = {
+        "acme corp": "/workspace?name=acme+corp",
+        "job/1": "/job?id=job%2F1&workspace=acme+corp",
+        "render": "/limits?scope=task&name=render",
+        "no page": "/dead?error=no+page",
+    }
+    found = {q: visitor.get(f"/find?{urlencode({'q': q})}") for q in wanted}
+    assert {q: answer.headers["location"] for q, answer in found.items()} == wanted
+    for path in wanted.values():
+        assert "waiting" in visitor.page(path) or "ValueError" in visitor.page(path)
 
 
 def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> None:
@@ -246,7 +256,7 @@ def test_a_job_answers_what_it_is_called_with(queue: FairQueue, visitor: Visitor
     queue.presence.describe("celery@one")
     payload = _message("m1", to=HOSTILE[0], password="hunter2")
     queue.publish(payload, queue="q", workspace="acme", task="t", job_id="j")
-    for said in ("starts 0", "starts 1"):
+    for said in ("<dt>Starts</dt><dd>0<", "<dt>Starts</dt><dd>1<"):
         page = visitor.page("/job?id=j")
         assert said in page
         assert "7, to=&#34;&lt;script&gt;alert(1)&lt;/script&gt;&#34;, password=" in page
@@ -254,7 +264,7 @@ def test_a_job_answers_what_it_is_called_with(queue: FairQueue, visitor: Visitor
         assert "m1" in page
         assert "hunter2" not in page
         assert HOSTILE[0] not in page
-        if said == "starts 0":
+        if "0<" in said:
             queue.claim(["q"])
     assert ">celery@one</a>" in page
 
@@ -265,12 +275,12 @@ def test_a_dead_letter_says_what_failed(queue: FairQueue, visitor: Visitor) -> N
     (lease,) = queue.claim(["q"]).leases
     details = f"File x:\n  connect(token='hunter2')\nValueError: {HOSTILE[0]}"
     queue.reject(lease, reason="ValueError", details=details)
-    page = visitor.page("/dead-letter?workspace=acme&id=j")
+    page = visitor.page("/job?workspace=acme&id=j")
     assert "ValueError: &lt;script&gt;" in page
     assert "connect(token=[hidden])" in page
     assert "Task id" in page
     assert "hunter2" not in page
-    assert "connect" not in visitor.page("/dead-letter?workspace=acme&id=gone")
+    assert "connect" not in visitor.page("/job?workspace=acme&id=gone")
 
 
 def test_acts_on_all_that_match_have_their_number(queue: FairQueue, visitor: Visitor) -> None:

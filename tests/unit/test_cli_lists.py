@@ -36,7 +36,7 @@ def test_ps_shows_what_runs(shell: Shell, queue: FairQueue) -> None:
     queue.claim(["q"], 2)
     text = shell.run("ps").stdout
     shown = "\\x1b[2J"
-    assert text.splitlines()[2].split()[:5] == [shown, shown, shown, "q", "celery@one"]
+    assert text.splitlines()[2].split()[:6] == [shown, shown, "–", shown, "q", "celery@one"]
     found = shell.json("ps")
     assert found["total"] == 3
     job = found["running"][0]

@@ -79,13 +79,13 @@ def test_dead_letters_are_listed(shell: Shell, dead_letters: list[str]) -> None:
 
 
 def test_a_dead_letter_is_shown(shell: Shell, dead_letters: list[str]) -> None:
-    """Its worker and its payload, escaped; an unknown one is exit code 1."""
+    """Its start and its payload, escaped; an unknown one is exit code 1."""
     text = shell.run("dead", "show", "b", "--workspace", "acme").stdout
     assert "\x1b" not in text
     assert "pay\\x1bload" in text
     assert "rejected" in text
     found = shell.json("dead", "show", "b", "--workspace", "acme")
-    assert (found["payload"], found["payload_bytes"]) == ("pay\x1bload", 8)
+    assert (found["arguments"], found["payload_bytes"]) == ("pay\x1bload", 8)
     shell.run("dead", "show", "x", "--workspace", "acme", code=1)
 
 

@@ -53,7 +53,10 @@ def test_a_queue_that_no_worker_serves_is_exit_code_1(
     found = shell.json("status", code=1)
     told = {one["about"]: one["text"] for one in found["remarks"]}
     assert found["level"] == "problem"
-    assert "1 job died within the last hour, 1 of task 'send': ValueError: no" in told["dead"]
+    assert (
+        "1 job died within the last hour, for example of task 'send': ValueError: no"
+        in told["dead"]
+    )
     assert told["pauses"].startswith("workspace 'globex' paused for")
     text = shell.run("status", code=1).stdout
     assert "start a worker for it" in text
@@ -138,8 +141,8 @@ def test_the_line_counts_what_is_wrong() -> None:
     (held,) = status.paused(pauses)
     assert "queue 'q2' paused for 1 m 00 s and 2 others; see" in held.text
     letter = DeadLetter(Job("j", "w", "q", "t", b"", 0, 0.0), "expired", 0.0, 1, ())
-    (dead,) = status.recent_deaths([letter] * 3, 3)
-    assert dead.text.startswith("at least 3 jobs died within the last hour, 3 of task 't'")
+    (dead,) = status.recent_deaths(1200, [letter] * 3)
+    assert dead.text.startswith("1,200 jobs died within the last hour, for example of task 't'")
     problem = Remark(Level.PROBLEM, "queues", "stuck")
     found = Status(1, 2, 3, (held, Remark(Level.INFO, "server", "7"), problem, dead))
     assert found.line == "1 problem, 2 warnings: 1 running, 2 waiting, 3 workers"

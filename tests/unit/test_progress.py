@@ -12,7 +12,7 @@ import pytest
 
 import fairqueue
 from fairqueue import ConfigurationError, JobContext
-from fairqueue._claim.progress import _reports
+from fairqueue._claim.progress import _writer
 from fairqueue.adapters import run_context, run_stand_in
 
 
@@ -53,7 +53,7 @@ def job(store: Store) -> Iterator[JobContext]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Write at once."""
-    monkeypatch.setattr("fairqueue._claim.progress.WRITE_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(_writer, "_every_seconds", 0.01)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -86,7 +86,7 @@ def test_the_newest_counts_twice_a_second(store: Store) -> None:
     until(lambda: store.written[-1:] == [f"{n} - %"])
     assert len(store.written) <= 5
     fairqueue.progress(n)
-    until(lambda: not _reports._waiting)
+    until(lambda: not _writer.waiting)
     assert store.written.count(f"{n} - %") == 1
 
 
@@ -128,7 +128,7 @@ def test_bad_numbers_are_ignored_with_one_warning(
     with caplog.at_level(logging.WARNING, "fairqueue.progress"):
         for _ in range(2):
             fairqueue.progress(*given)
-            until(lambda: bool(caplog.records) and not _reports._waiting)
+            until(lambda: bool(caplog.records) and not _writer.waiting)
     (record,) = caplog.records
     assert "is not shown" in record.getMessage()
     assert store.written == []

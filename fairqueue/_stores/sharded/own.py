@@ -17,7 +17,7 @@ from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._stores.views import PAGE
+from fairqueue._stores.views import MOST_FLOWS, PAGE
 from fairqueue._types import DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import JobState, Why
@@ -86,9 +86,9 @@ class OwnMethods(Router, StoreBase):
                 found |= zip(here, self.shards[home].count_permits(here), strict=True)
         return found
 
-    def runnable(self, queue: str) -> Runnable:
+    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> Runnable:
         """Add up what could run, bounded by the limits over all shards."""
-        found: Runnable = added([shard.runnable(queue) for shard in self.every])
+        found: Runnable = added([shard.runnable(queue, most=most) for shard in self.every])
         if len(self.shards) == 1:
             return found
         counts = self._permits_of([limit_of("total", ""), limit_of("queue", queue)]).values()
@@ -125,15 +125,18 @@ class OwnMethods(Router, StoreBase):
             chosen.update(shard.sample(queue, round(part * depth), by=by))
         return chosen
 
-    def choose_dead(self, choice: DeadFilter) -> Iterator[DeadLetter]:
+    def choose_dead(self, choice: DeadFilter, *, payloads: bool = False) -> Iterator[DeadLetter]:
         """Yield the matching letters, the workspace with the oldest letter first."""
         if choice.workspace:
-            yield from self.home(choice.workspace).choose_dead(choice)
+            yield from self.home(choice.workspace).choose_dead(choice, payloads=payloads)
             return
         shards = enumerate(self.every)
-        found = sorted((*oldest, n) for n, one in shards for oldest in one.dead_workspaces())
-        for name, n in dict.fromkeys((name, n) for _, name, n in found):
-            yield from self.shards[n].choose_dead(replace(choice, workspace=name))
+        found = sorted(
+            (*oldest, n) for n, one in shards for oldest in one.dead_workspaces(since=choice.since)
+        )
+        for name, n in dict.fromkeys((name, n) for _, name, _, n in found):
+            chosen = replace(choice, workspace=name)
+            yield from self.shards[n].choose_dead(chosen, payloads=payloads)
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.

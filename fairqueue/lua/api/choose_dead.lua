@@ -1,9 +1,11 @@
--- A page of the dead letters of a workspace that match, oldest first, without their payloads.
--- ARGV now workspace id queue task reason text error since until_then skip count
+-- A page of the dead letters of a workspace that match, oldest first.
+-- ARGV now workspace id queue task reason text error since until_then payloads skip count
 -- ROUTE workspace MERGE own
 -- RETURNS {looked_at, id, letter, ...}: nothing is left where fewer were looked at than asked for
+-- letter: with its payload if that has at most `payloads` bytes
 -- WRITES nothing
-local _, name, id, queue, task, reason, text, error, since, until_then, skip, count = unpack(ARGV)
+local _, name, id, queue, task, reason, text, error, since, until_then, payloads, skip,
+  count = unpack(ARGV)
 local oldest, keeps = tonumber(since), DeadLetters.retention().seconds
 if keeps then oldest = max(oldest, now - keeps) end
 
@@ -25,7 +27,8 @@ for _, one in ipairs(ids) do
   local letter = DeadLetters.read(name, one)
   if letter and DeadLetters.record_of(letter) and matches(letter) then
     insert(found, one)
-    insert(found, match(letter, '^[^\n]*\n[^\n]*\n'))
+    insert(found, match(letter, '^[^\n]*\n[^\n]*\n')
+      .. Jobs.small_payload(DeadLetters.record_of(letter), payloads))
   end
 end
 return found

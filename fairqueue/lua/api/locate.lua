@@ -1,4 +1,5 @@
--- Where there are jobs of this id: in the named workspace, or in a page of all workspaces.
+-- Where there are jobs of this id, or retries of the message that has it.
+-- They are looked for in the named workspace, or in a page of all workspaces.
 -- Pages from dN on are of those with the oldest dead letters. An ended job is found in a
 -- named workspace only.
 -- ARGV now workspace queues id cursor count
@@ -13,8 +14,8 @@ local function add(state, known_by)
   insert(found, state .. ' ' .. known_by)
 end
 
-local function look_at(of, queue)
-  local known_by = concat({ of, queue, id }, '/')
+local function look_at(of, queue, own)
+  local known_by = concat({ of, queue, own }, '/')
   if call('HEXISTS', K.jobs(queue), known_by) == 1 then add('waiting', known_by)
   elseif name == '' and call('HEXISTS', K.dead_letters(of), known_by) == 1 then
     add('dead', known_by)
@@ -36,7 +37,12 @@ elseif name == '' then
   if following_cursor == '0' then following_cursor = 'd0' end
 end
 for of in pairs(names) do
-  for queue in gmatch(queues, '%S+') do look_at(of, queue) end
+  local retry = Enqueue.retry_with(of, id)
+  local its_queue = retry and Jobs.queue_of(retry)
+  for queue in gmatch(queues, '%S+') do
+    look_at(of, queue, id)
+    if queue == its_queue then look_at(of, queue, match(retry, '[^/]*$')) end
+  end
 end
 if name ~= '' then
   for _, known_by in ipairs(DeadLetters.named(name, id)) do add('dead', known_by) end

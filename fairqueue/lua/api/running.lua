@@ -1,13 +1,15 @@
 -- One page of the running jobs of a workspace, else of a queue, else of all.
--- ARGV now workspace queue task owners longer_than before most cursor count
+-- ARGV now workspace queue task owners longer_than before most payloads cursor count
 -- ROUTE workspace MERGE oldest
 -- RETURNS {now, cursor, matched, row, ...}
 -- Rows: those that match, and of them only fences below `before`, at most `most` of a page, the
 -- oldest ones; the number is of all that match. A job may come more than once. row: "fence queue id
--- workspace task priority claimed owner deliveries early cancelled length ends [progress]"
+-- workspace task priority claimed owner deliveries early cancelled length ends [progress]", a line
+-- break, and the payload if that is at most `payloads` bytes
 -- progress: see state/running.lua
 -- WRITES nothing
-local _, name, queue, task, owners, longer_than, before, most, cursor, count = unpack(ARGV)
+local _, name, queue, task, owners, longer_than, before, most, payloads, cursor,
+  count = unpack(ARGV)
 
 local until_then = longer_than ~= '' and now - longer_than
 local is_filtered = queue ~= '' or task ~= '' or owners ~= '' or until_then
@@ -33,6 +35,11 @@ local function is_older(one, other)
   return tonumber(one.fence) < tonumber(other.fence)
 end
 
+local function payload_of(l)
+  local record = payloads ~= '0' and Jobs.read(l.queue, l.id)
+  return record and '\n' .. Jobs.small_payload(record, payloads) or ''
+end
+
 -- The rows of a page: to read a record costs more than to pass it.
 local function write_rows()
   table.sort(matching, is_older)
@@ -45,7 +52,8 @@ local function write_rows()
     if l then
       insert(rows, concat({ l.fence, l.queue, l.id, l.workspace, l.task, l.priority, l.claimed,
         l.owner, int(l.deliveries), l.early and 1 or 0, l.cancelled and 1 or 0, l.length,
-        ends[i] and num(Fairness.seconds(ends[i])) or now_text, reports[i] or nil }, ' '))
+        ends[i] and num(Fairness.seconds(ends[i])) or now_text, reports[i] or nil }, ' ')
+        .. payload_of(l))
     end
   end
 end

@@ -1,11 +1,12 @@
 -- One page of waiting and scheduled jobs: of a workspace in the order of its lanes, or of a queue.
--- ARGV now workspace queue task cursor count
+-- ARGV now workspace queue task payloads cursor count
 -- ROUTE workspace MERGE own
 -- RETURNS {now, cursor, row, ...}
--- row: "queue id workspace task priority deliveries published expires due"; the cursor is 0 at the
--- beginning and at the end; a job may come more than once
+-- row: "queue id workspace task priority deliveries published expires due", a line break, and the
+-- payload if that is at most `payloads` bytes; the cursor is 0 at the beginning and at the end; a
+-- job may come more than once
 -- WRITES nothing
-local _, name, queue, task, cursor, count = unpack(ARGV)
+local _, name, queue, task, payloads, cursor, count = unpack(ARGV)
 local SCHEDULE = '~'
 count = tonumber(count)
 
@@ -20,7 +21,8 @@ local function add(of_queue, id, record)
   local expires = Jobs.expires_at(record)
   insert(rows, concat({ of_queue, id, workspace, its_task, priority, int(deliveries),
     Jobs.published_at(record), expires and num(expires) or '-',
-    call('ZSCORE', K.scheduled(workspace), entry) or '-' }, ' '))
+    call('ZSCORE', K.scheduled(workspace), entry) or '-' }, ' ')
+    .. '\n' .. Jobs.small_payload(record, payloads))
 end
 
 local function add_elements(of_queue, elements)

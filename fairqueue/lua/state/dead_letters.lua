@@ -32,14 +32,18 @@ function DeadLetters.read(name, id)
   return call('HGET', K.dead_letters(name), id)
 end
 
--- The letters of this id, which may name its queue or not.
+-- The letters of this id, which may name its queue or not; without it, also those of retries, which
+-- have ids of their own that end in it.
 function DeadLetters.named(name, id)
   if find(id, '/', 1, true) then return { id } end
   local found, cursor, some = {}, '0', nil
   repeat
-    cursor, some = unpack(call('HSCAN', K.dead_letters(name), cursor, 'MATCH', name .. '/*/' .. id,
+    cursor, some = unpack(call('HSCAN', K.dead_letters(name), cursor, 'MATCH', name .. '/*' .. id,
       'COUNT', FOUND_AT_ONCE))
-    for i = 1, #some, 2 do insert(found, some[i]) end
+    for i = 1, #some, 2 do
+      local own = match(some[i], '[^/]*$')
+      if own == id or match(own, '^[%w_]+%.(.*)$') == id then insert(found, some[i]) end
+    end
   until cursor == '0'
   table.sort(found)
   return found

@@ -143,6 +143,12 @@ function Jobs.payload_of(record)
   return match(record, '^[^\n]*\n(.*)$')
 end
 
+-- The payload for a list: empty where it has more bytes.
+function Jobs.small_payload(record, most)
+  local from = Jobs.payload_start(record)
+  return #record - from < tonumber(most) and record:sub(from) or ''
+end
+
 -- Where the payload begins in a record.
 function Jobs.payload_start(record)
   return find(record, '\n', 1, true) + 1
