@@ -99,7 +99,7 @@ class FairQueue:
         self.views, self.jobs, self.doctor = parts.views, parts.jobs, parts.doctor
         self.history, self.job, self.watch = parts.history, parts.statuses.job, parts.statuses.watch
         self.acts, self.admin = parts.acts, Admin(parts)
-        core = Core(self._connected, self._connection.reached, self.settings, self.publish_many)
+        core = Core(self._connection, self.settings, self.publish_many, parts.registry)
         self.schedules = self.acts.watch(Schedules(core), "schedules")
         """Jobs at times of their own, whose ticks workers publish."""
         self.missing_workspace = MissingWorkspace(self.settings)

@@ -90,6 +90,8 @@ class JobState(str, Enum):
     WAITING = "waiting"
     SCHEDULED = "scheduled"
     """The job is not due yet. Of a workspace: none of its jobs is."""
+    SUSPENDED = "suspended"
+    """In :class:`JobStatus` only: the task waits for its children, and holds nothing."""
     RUNNING = "running"
     DEAD = "dead"
     ENDED = "ended"
@@ -121,6 +123,8 @@ class JobStatus:
     started: float | None = None
     """When its run began that goes on."""
     deliveries: int = 0
+    declined: int = 0
+    """How often workers that do not know its task have returned it."""
     progress: JobProgress | None = None
     reason: str | None = None
     """Why it is dead."""
@@ -237,8 +241,7 @@ def explain_wait(found: Why) -> Iterator[str]:
     yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
     yield from explain_steps(found.job)
-    if found.unknown_task:
-        yield f"no living worker of its queue knows task {printable(found.unknown_task)}"
+    yield from _unknown_task(found)
     if not found.positions:
         yield from _blocked(found.blockers, found.now)
     for position in found.positions:
@@ -250,12 +253,26 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"  {explain_start(position)}"
 
 
+def _unknown_task(found: Why) -> Iterator[str]:
+    """A line of workers that know the task, and of those that have returned the job."""
+    said, job = [], found.job
+    if found.unknown_task:
+        said.append(f"no living worker of its queue knows task {printable(found.unknown_task)}")
+    if job is not None and job.declined and found.state in {JobState.WAITING, JobState.SCHEDULED}:
+        said = said or [f"some workers of its queue do not know task {printable(job.task)!r}"]
+        said.append(f"declined {counted(job.declined, 'time')}")
+        if job.due is not None:
+            said[-1] += f", next try in {duration(max(0.0, job.due - found.now))}"
+    if said:
+        yield "; ".join(said)
+
+
 def explain_steps(job: JobStatus | None) -> Iterator[str]:
     """A line of which steps have finished, and one of its children, unless there are none."""
     if job is not None and job.children:
         shown = ", ".join(map(str, job.children[:STEPS_SHOWN]))
         more = ", …" * (len(job.children) > STEPS_SHOWN)
-        waits = "suspended: waits for" if job.state is JobState.SCHEDULED else "has sent"
+        waits = "suspended: waits for" if job.state is JobState.SUSPENDED else "has sent"
         yield f"{waits} its children {shown}{more}"
     if job is not None and job.steps:
         *before, last = job.steps

@@ -138,25 +138,28 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
     queue, job_id, head, deliveries, reported, steps = about
     if head.count(b" ") != FIELDS - 1:
         return None  # it is damaged
-    _, task, *_, times = head.split(b" ")
+    _, task, _, _, history, times = head.split(b" ")
     published, _, due = times.partition(b"/")[0].partition(b">")
     started = why.since if why.state is JobState.RUNNING else None
     waits = why.state in {JobState.WAITING, JobState.SCHEDULED}
     waited = (started or why.now) - float(due or published)
     position = why.positions[0] if why.positions else None
+    children = replies.children(steps)
+    is_suspended = why.state is JobState.SCHEDULED and children
     return JobStatus(
         job_id=decode_job(job_id),
         workspace=why.workspace,
-        state=why.state,
+        state=JobState.SUSPENDED if is_suspended else why.state,
         queue=decode(queue),
         task=decode(task),
         published=float(published),
         due=float(facts[0]) if why.state is JobState.SCHEDULED else None,
         started=started,
         deliveries=int(deliveries),
+        declined=replies.declined(history),
         progress=row_readers.progress(reported, why.now),
         steps=replies.finished_steps(steps),
-        children=replies.children(steps),
+        children=children,
         reason=why.detail if why.state is JobState.DEAD else None,
         waited_seconds=max(0.0, waited) if started or waits else None,
         run_seconds=started and why.now - started,

@@ -125,7 +125,7 @@ class Ticker:
 
     def look(self) -> float:
         """Publish what is due now; return in how many seconds to look again."""
-        store = self._core.connected()
+        store = self._core.connection.connected()
         store.look()
         self._declare(store)
         errors = Errors()

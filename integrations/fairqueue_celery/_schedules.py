@@ -64,10 +64,16 @@ class CeleryRunner(Runner):
     def __init__(self, app: Any, schedules: CelerySchedules) -> None:
         super().__init__(schedules.core)
         self._app = app
-        self.names = ("celery", f"celery/{app.main}")
         settings = schedules.core.settings
+        owner = settings.app or app.main
         entries = beat_entries(app) if settings.run_beat_schedule else {}
-        self._declared = [_placed(app, schedules, *entry) for entry in entries.items()]
+        if entries and not owner:
+            raise ConfigurationError(
+                "set Celery('shop') or app=…: declared schedules need an owner, so that those of "
+                "another app stay"
+            )
+        self.names = ("celery", f"celery/{owner}")
+        self._declared = [_placed(app, schedules, owner, *entry) for entry in entries.items()]
         if entries:
             logger.info("fairqueue: the workers publish beat_schedule: %s", ", ".join(entries))
 
@@ -112,7 +118,7 @@ def beat_entries(app: Any) -> dict[str, Any]:
 
 
 def _placed(
-    app: Any, schedules: CelerySchedules, name: str, entry: dict[str, Any]
+    app: Any, schedules: CelerySchedules, owner: str, name: str, entry: dict[str, Any]
 ) -> tuple[Placed, Schedule]:
     try:
         when = _when(app, entry["schedule"], relative=entry.get("relative") or False)
@@ -120,7 +126,7 @@ def _placed(
     except ConfigurationError as error:
         raise ConfigurationError(f"beat_schedule[{name!r}]: {error}") from None
     workspace = named or schedules.core.settings.default_workspace
-    return Placed(f"celery/{app.main}", workspace, name, task, call), when
+    return Placed(f"celery/{owner}", workspace, name, task, call), when
 
 
 def _when(app: Any, due: Any, *, relative: bool) -> Schedule:

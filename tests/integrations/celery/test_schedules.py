@@ -143,6 +143,23 @@ def test_what_workers_cannot_run(make_app: Make) -> None:
         start(app, queue_of(app))
 
 
+def test_declared_schedules_have_an_owner(make_app: Make) -> None:
+    """The app's name, else that of the setting; without one the worker does not start."""
+    for main, query, owner in (("shop", "", "shop"), (None, "&app=other", "other"), (None, "", "")):
+        app = make_app(f"&run_beat_schedule=true{query}")
+        app.main = main
+        assert CeleryRunner(app, schedules_of(app)).declared() == []
+        app.conf.beat_schedule = {f"of {owner}": {"task": "note", "schedule": 60}}
+        if not owner:
+            with pytest.raises(ConfigurationError, match=r"set Celery\('shop'\) or app="):
+                start(app, queue_of(app))
+            continue
+        ticker_of(app).look()
+        row = schedules_of(app).get(f"of {owner}", workspace="default")
+        assert row is not None
+        assert row.owner == owner
+
+
 def test_the_cleanup_of_a_backend(make_app: Make, tmp_path: Path) -> None:
     """As beat adds it, where the backend does not forget by itself."""
     assert beat_entries(make_app()) == {}
