@@ -27,7 +27,7 @@ from fairqueue.schedules._timing import ALL_MOST, COUNTED_MOST, Schedule
 
 log = logging.getLogger("fairqueue.schedules")
 
-AT_ONCE = 100  # ticks, of one publish of many
+AT_ONCE = 25  # ticks, of one publish of many: its script holds others up for some ms
 LOOK_EVERY_SECONDS = 1.0
 DECLARE_EVERY_SECONDS = 10.0
 LEAST_GRACE_SECONDS = 5.0  # a worker may die with a tick in its hands; another one needs 3 s

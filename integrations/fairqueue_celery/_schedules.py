@@ -142,12 +142,9 @@ def _when(app: Any, due: Any, *, relative: bool) -> Schedule:
             "beat', and leave it out of an app with run_beat_schedule"
         )
     fields = dict(_fields(due))
-    days, weekdays = fields["day_of_month"], fields["day_of_week"]
-    only: tuple[int, ...] = ()
-    if "*" not in {days, weekdays}:  # Celery means both, cron one of them
-        only, fields["day_of_week"] = tuple(sorted(due.day_of_week)), "*"
+    both_days = "*" not in {fields["day_of_month"], fields["day_of_week"]}
     zone = getattr(app.timezone, "key", None) or str(app.timezone)
-    return Schedule(cron=" ".join(fields.values()), tz=zone, weekdays=only)
+    return Schedule(cron=" ".join(fields.values()), tz=zone, both_days=both_days)
 
 
 def _fields(due: Any) -> Iterator[tuple[str, str]]:

@@ -103,9 +103,9 @@ def test_the_entries_of_beat_schedule(make_app: Make) -> None:
         "seconds": ("default", "every 30 s", "shop"),
         "delta": ("acme", "every 3600 s", "shop"),
         "line": ("default", "*/15 0,1,2,3,4,22,23 * * 5", "shop"),
-        "both": ("globex", "0 2 13 * *", "shop"),
+        "both": ("globex", "0 2 13 * 1,5", "shop"),
     }
-    assert rows["both"].options == {"weekdays": [1, 5]}
+    assert rows["both"].options == {"both_days": True}
     assert rows["line"].tz == "Europe/Berlin"
     triggered(app, "both", "globex")
     ticker.look()
