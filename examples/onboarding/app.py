@@ -8,7 +8,7 @@ from celery import Celery
 
 from fairqueue import step
 
-BROKER = os.environ.get("BROKER_URL", "fairqueue://")
+BROKER = os.environ.get("BROKER", "fairqueue://")
 CRASH = Path(os.environ.get("CRASH", "crash"))
 """While there is this file, the worker dies behind the second step, and removes it."""
 

@@ -6,7 +6,7 @@ from celery import Celery
 
 from fairqueue import step
 
-BROKER = os.environ.get("BROKER_URL", "fairqueue://")
+BROKER = os.environ.get("BROKER", "fairqueue://")
 BACKEND = os.environ.get("RESULT_BACKEND", "cache+memory://")
 LIMITS = "workspace_from=kwarg:tenant_id&workspace_concurrency=1"
 

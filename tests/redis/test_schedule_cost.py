@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -85,9 +86,13 @@ threading.Event().wait()
 def test_the_waits_of_another_workspace(redis_url: str, namespace: str) -> None:
     """Beside 333 ticks a second, as 10,000 at one moment with a spread of 30 s, they stay the same.
 
+    On a machine that is not busy: waits are some ms, and beside other work all are longer.
+
     Ten seconds with ticks and ten without take turns; the median of what each such pair shows
     counts, so that other work of the machine does not.
     """
+    if os.getloadavg()[0] > (os.cpu_count() or 1):
+        pytest.skip("the machine is busy")
     half, rounds = 10.0, 9
     waits: list[tuple[list[float], list[float]]] = [([], []) for _ in range(rounds)]
     with FairQueue(redis_url, namespace=namespace) as queue:
@@ -120,11 +125,6 @@ def test_the_waits_of_another_workspace(redis_url: str, namespace: str) -> None:
             ticking.wait()
         assert queue.depth("q") // (MANY // 3) == rounds
     ratios = [statistics.median(beside) / statistics.median(alone) for beside, alone in waits]
-    print(
-        "RATIOS",
-        sorted(ratios),
-        waits and [statistics.mean(w[0]) / statistics.mean(w[1]) for w in waits],
-    )  # noqa: T201
     assert statistics.median(ratios) <= 1.1, ratios
 
 

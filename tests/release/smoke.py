@@ -28,7 +28,7 @@ SECONDS = 120
 def surroundings(server: EmbeddedServer) -> dict[str, str]:
     """Where both examples look for their broker."""
     broker = server.url.replace("unix://", "fairqueue+socket://")
-    return {**os.environ, "BROKER_URL": broker, "REDIS_URL": server.url}
+    return {**os.environ, "BROKER": broker, "REDIS_URL": server.url}
 
 
 def written(log: Path) -> list[str]:

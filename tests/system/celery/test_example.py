@@ -21,7 +21,7 @@ APP = Path(__file__).parents[3] / "examples" / "celery_app"
 def surroundings(server: EmbeddedServer | None = None) -> dict[str, str]:
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     if server is not None:
-        env["BROKER_URL"] = server.url.replace("unix://", "fairqueue+socket://")
+        env["BROKER"] = server.url.replace("unix://", "fairqueue+socket://")
     return env
 
 
