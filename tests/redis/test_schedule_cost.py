@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import statistics
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 
@@ -15,19 +9,17 @@ import pytest
 import redis
 
 from fairqueue import FairQueue, NewJob, StoreUnavailable
-from fairqueue.adapters import Finish, Ticker
+from fairqueue.adapters import Ticker
 from fairqueue.testing import embedded_redis
 from tests.redis.counting import commands
 
 MANY = 10_000
 
 
-def _put_many(queue: FairQueue, n: int, *, due: float, spread: float, every: float = 3600) -> None:
+def _put_many(queue: FairQueue, n: int, *, due: float, spread: float) -> None:
     """Put schedules of as many workspaces that are due at the same second."""
     record = {"runner": "core", "next": f"{due:.3f}", "boot": "-", "digest": "d"}
-    definition = json.dumps(
-        {"when": {"every": every}, "call": {"queue": "q", "payload": ""}, "task": "t"}
-    )
+    definition = '{"when":{"every":3600,"tz":"UTC"},"call":{"queue":"q","payload":""},"task":"t"}'
     for i in range(n):
         delay = f"{spread * i / n:.3f}"
         queue.store.put_schedule(f"w{i}", "n", **record, delay=delay, definition=definition)
@@ -48,11 +40,20 @@ def test_a_look_where_nothing_is_due(
             assert sum(n for name, n in ran.items() if name not in others) == 4, ran
 
 
+def _processor_seconds(client: redis.Redis) -> float:
+    used = client.info("cpu")
+    return float(used["used_cpu_user"] + used["used_cpu_sys"])
+
+
 @pytest.mark.slow
 def test_ten_thousand_at_one_second(
     redis_url: str, namespace: str, redis_client: redis.Redis
 ) -> None:
-    """All are published within their spread, and a claim beside them runs as many commands."""
+    """All are published within their spread, and another workspace's jobs wait as long as before.
+
+    That wait is counted, since a busy machine hides it: a claim beside the ticks runs at most a
+    tenth more commands, and the ticks take less than a tenth of the server's time.
+    """
     with FairQueue(redis_url, namespace=namespace) as queue:
         queue.publish(b"", queue="other", workspace="b")
         before = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
@@ -60,72 +61,19 @@ def test_ten_thousand_at_one_second(
         due = time.time() + 12
         _put_many(queue, MANY, due=due, spread=spread)
         ticker = Ticker(queue.schedules.core)
-        late = 0.0
+        late, took = 0.0, _processor_seconds(redis_client)
         while queue.depth("q") < MANY:
             assert time.time() < due + 3 * spread
             time.sleep(ticker.look())
             late = max(late, queue.schedules.lateness())
         assert time.time() < due + spread + 5
+        assert _processor_seconds(redis_client) - took < 0.1 * spread
         assert late < 5
         queue.publish(b"", queue="other", workspace="b")
         after = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
         assert after <= 1.1 * before
         jobs = Counter(row.workspace for row in queue.views.overview(top=50).workspaces)
         assert max(jobs.values()) == 1
-
-
-TICKING = """
-import sys, threading, fairqueue
-fairqueue.FairQueue(sys.argv[1], namespace=sys.argv[2]).schedules.start()
-threading.Event().wait()
-"""
-
-
-@pytest.mark.long
-@pytest.mark.timeout(400)
-def test_the_waits_of_another_workspace(redis_url: str, namespace: str) -> None:
-    """Beside 333 ticks a second, as 10,000 at one moment with a spread of 30 s, they stay the same.
-
-    On a machine that is not busy: waits are some ms, and beside other work all are longer.
-
-    Ten seconds with ticks and ten without take turns; the median of what each such pair shows
-    counts, so that other work of the machine does not.
-    """
-    if os.getloadavg()[0] > (os.cpu_count() or 1):
-        pytest.skip("the machine is busy")
-    half, rounds = 10.0, 9
-    waits: list[tuple[list[float], list[float]]] = [([], []) for _ in range(rounds)]
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        due = time.time() + 25
-        ends = due + 2 * half * rounds
-        _put_many(queue, MANY // 3, due=due, spread=half, every=2 * half)
-        _put_many(queue, MANY, due=due + 86_400, spread=0)  # the others: equal ones stay
-
-        def work() -> None:
-            finishes: list[Finish] = []
-            while time.time() < ends:
-                leases = queue.claim(["other"], wait_seconds=1, finishes=finishes).leases
-                finishes = [Finish(lease.fence, seconds=0.001) for lease in leases]
-                for lease in leases:
-                    n, without = map(int, lease.job.payload.split())
-                    waits[n][without].append(lease.waited_seconds or 0.0)
-
-        ticking = subprocess.Popen([sys.executable, "-c", TICKING, redis_url, namespace])
-        worker = threading.Thread(target=work)
-        try:
-            time.sleep(max(0.0, due - time.time()))
-            worker.start()
-            while (passed := time.time() - due) < ends - due:
-                n, without = divmod(int(passed / half), 2)
-                queue.publish(b"%d %d" % (n, without), queue="other", workspace="b")
-                time.sleep(0.02)
-            worker.join()
-        finally:
-            ticking.kill()
-            ticking.wait()
-        assert queue.depth("q") // (MANY // 3) == rounds
-    ratios = [statistics.median(beside) / statistics.median(alone) for beside, alone in waits]
-    assert statistics.median(ratios) <= 1.1, ratios
 
 
 def test_a_server_that_is_killed_before_its_reply(namespace: str) -> None:
