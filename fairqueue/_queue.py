@@ -95,7 +95,7 @@ class FairQueue(Operators):
         self.presence = self._claimer.presence
         """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
-        core = Core(self._connected, self._connection.reached, self.settings, self.publish_many)
+        core = Core(self._connection, self.settings, self.publish_many, self.registry)
         self.schedules = self.acts.watch(Schedules(core), "schedules")
         """Jobs at times of their own, whose ticks workers publish."""
         self.missing_workspace = MissingWorkspace(self.settings)

@@ -127,6 +127,8 @@ class JobStatus:
     deliveries: int = 0
     starts: tuple[Delivery, ...] = ()
     """Those that are over, the oldest first; the last 16 are kept."""
+    declined: int = 0
+    """How often workers that do not know its task have returned it."""
     progress: JobProgress | None = None
     reason: str | None = None
     """Why it is dead."""
@@ -244,8 +246,7 @@ def explain_wait(found: Why) -> Iterator[str]:
     yield from explain_without_workspace(found.without_workspace)
     yield from explain_starts(found.job.starts if found.job else ())
     yield from explain_steps(found.job)
-    if found.unknown_task:
-        yield f"no living worker of its queue knows task {printable(found.unknown_task)}"
+    yield from _unknown_task(found)
     if not found.positions:
         yield from _blocked(found.blockers, found.now)
     for position in found.positions:
@@ -282,6 +283,20 @@ def explain_runs(runs: Iterable[FinishedJob]) -> Iterator[str]:
     for run in runs:
         how = f"{run.outcome} on {run.worker} after {duration(run.seconds)}"
         yield printable(f"run until {moment(run.time)}: {how}{run.error and f': {run.error}'}")
+
+
+def _unknown_task(found: Why) -> Iterator[str]:
+    """A line of workers that know the task, and of those that have returned the job."""
+    said, job = [], found.job
+    if found.unknown_task:
+        said.append(f"no living worker of its queue knows task {printable(found.unknown_task)}")
+    if job is not None and job.declined and found.state in {JobState.WAITING, JobState.SCHEDULED}:
+        said = said or [f"some workers of its queue do not know task {printable(job.task)!r}"]
+        said.append(f"declined {counted(job.declined, 'time')}")
+        if job.due is not None:
+            said[-1] += f", next try in {duration(max(0.0, job.due - found.now))}"
+    if said:
+        yield "; ".join(said)
 
 
 def explain_steps(job: JobStatus | None) -> Iterator[str]:

@@ -25,6 +25,13 @@ def test_a_report_is_written(jobs):
     assert result.get(timeout=10) == "May.pdf"
 
 
+def test_a_customer_sees_the_status_of_a_report(jobs):
+    """By the task's own id; another customer does not."""
+    result = report.delay("May", tenant_id="ada")
+    assert jobs.queue.job(result.id, workspace="ada").state == "waiting"
+    assert jobs.queue.job(result.id, workspace="eve") is None
+
+
 def test_a_full_workspace_is_rejected(jobs):
     """The rejection can be tested, too."""
     for _ in range(1000):

@@ -20,6 +20,13 @@ def test_a_report_is_written(jobs):
     assert written == [("ada", "May")]
 
 
+def test_a_customer_sees_the_status_of_a_report(jobs):
+    """By the message's own id; another customer does not."""
+    message = report.send("May", tenant_id="ada")
+    assert jobs.queue.job(message.message_id, workspace="ada").state == "waiting"
+    assert jobs.queue.job(message.message_id, workspace="eve") is None
+
+
 def test_a_full_workspace_is_rejected(jobs):
     """The rejection can be tested, too."""
     for _ in range(1000):

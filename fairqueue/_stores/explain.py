@@ -138,7 +138,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
     queue, job_id, head, deliveries, reported, steps = about
     if head.count(b" ") != FIELDS - 1:
         return None  # it is damaged
-    _, task, *_, times = head.split(b" ")
+    _, task, _, _, history, times = head.split(b" ")
     published, _, due = times.partition(b"/")[0].partition(b">")
     started = why.since if why.state is JobState.RUNNING else None
     waits = why.state in {JobState.WAITING, JobState.SCHEDULED}
@@ -157,6 +157,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         started=started,
         deliveries=int(deliveries),
         starts=replies.deliveries_in(head),
+        declined=replies.declined(history),
         progress=row_readers.progress(reported, why.now),
         steps=replies.finished_steps(steps),
         children=children,

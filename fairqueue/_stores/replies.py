@@ -146,7 +146,7 @@ def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: f
     fence, job_id, queue, deliveries, since, *limits = about.split()
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, _, history, times = header.split()
-    handed = int(history.partition(b",")[0].partition(b"/")[0])
+    handed = _handed(history)
     names = decode_job(job_id), decode(workspace), decode(queue), decode(task)
     job = Job(*names, payload, int(priority))
     return Lease(
@@ -157,10 +157,19 @@ def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: f
         lease_seconds,
         owner,
         sent,
-        declined=max(0, handed - 1),
+        declined=declined(history),
         wide_limits=tuple(limits[0].decode().split(",")) if limits else (),
         **({} if handed or since == b"-" else _waits(int(fence), times, float(since))),
     )
+
+
+def _handed(history: bytes) -> int:
+    return int(history.partition(b",")[0].partition(b"/")[0])
+
+
+def declined(history: bytes) -> int:
+    """Return how often workers that could not run a job have returned it."""
+    return max(0, _handed(history) - 1)
 
 
 def _waits(fence: int, times: bytes, since: float) -> dict[str, float]:

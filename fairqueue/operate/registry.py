@@ -41,8 +41,13 @@ def living(store: StoreBase) -> list[WorkerRow]:
 
 
 def known_tasks(workers: Sequence[WorkerRow], queue: str) -> set[str] | None:
-    """Return what the workers of a queue can run; None: not all of them tell, or there is none."""
-    found = [row.tasks for row in workers if row.takes(queue) or not row.names_all_queues]
+    """Return what the workers of a queue can run; None: not all of them tell, or there is none.
+
+    Without a queue, what all workers can.
+    """
+    found = [
+        row.tasks for row in workers if not queue or row.takes(queue) or not row.names_all_queues
+    ]
     told = [tasks for tasks in found if tasks is not None]
     return set().union(*told) if found and len(told) == len(found) else None
 
@@ -105,7 +110,8 @@ class Registry:
             self._until[pair] = float("inf") if is_known else now + ASKED_AGAIN_SECONDS
             self._unknown.pop(pair, None)
             if found := unknown(self._workers, queue, task):
-                self._unknown[pair] = f"no living worker of queue {queue!r} knows task {found}"
+                of = f" of queue {queue!r}" if queue else ""
+                self._unknown[pair] = f"no living worker{of} knows task {found}"
         return self._unknown.get(pair)
 
     def _look(self, now: float) -> None:

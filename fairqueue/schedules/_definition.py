@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from fairqueue._connection import Connection
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue.errors import ConfigurationError
+from fairqueue.operate.registry import Registry
 from fairqueue.schedules._timing import Schedule
 
 STORED, WANTED, TOO_MANY = 1, 2, -1
@@ -21,11 +23,10 @@ PUT_BY_CALL = "-"
 class Core(NamedTuple):
     """What schedules need of a queue."""
 
-    connected: Callable[[], StoreBase]
-    reached: Callable[[], StoreBase]
-    """The same, also of a server that may lose jobs: for operators."""
+    connection: Connection
     settings: Settings
     publish_many: Callable[..., object]
+    registry: Registry
 
 
 class Placed(NamedTuple):

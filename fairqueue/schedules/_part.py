@@ -10,6 +10,7 @@ from uuid import UUID
 from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
 from fairqueue._publish.new_job import NewJob
+from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.rows import ScheduleRow
@@ -67,7 +68,8 @@ class Schedules:
         ``when`` are the arguments of :class:`fairqueue.Schedule`, which may be given itself as
         ``schedule``. The workspace is the given one, else that of the surroundings, else the
         default one. Returns whether anything has changed: the same schedule again changes nothing,
-        and its next tick stays.
+        and its next tick stays. A task that no living worker knows is warned of or refused, by
+        ``on_unknown_task``.
         """
         if (schedule is None) == (not when):
             raise ConfigurationError(
@@ -76,18 +78,24 @@ class Schedules:
         task, call, own = self.call_of(what)
         places = (workspace, own, current_workspace(), self.core.settings.default_workspace)
         given = check_name("workspace", next(place for place in places if place is not None))
-        placed, store = Placed(self.kind, given, _checked(name), task, call), self.core.connected()
-        return placed.put(store, schedule or Schedule(**when), PUT_BY_CALL)[0] == STORED
+        placed = Placed(self.kind, given, _checked(name), task, call)
+        job = Job("", given, "", call.get("task", task), b"")  # any queue: routes may change
+        self.core.registry.refuse(job, Admission())
+        store = self.core.connection.connected()
+        status, _ = placed.put(store, schedule or Schedule(**when), PUT_BY_CALL)
+        self.core.registry.warn(job)
+        return status == STORED
 
     def get(self, name: str, *, workspace: str | int | UUID) -> ScheduleRow | None:
         """Return one; None: there is none of this name."""
         named = check_name("workspace", workspace), _checked(name)
-        pages = self.core.reached().schedules(*named)
+        pages = self.core.connection.reached().schedules(*named)
         return next((row.row(now) for now, page in pages for row in page), None)
 
     def lateness(self) -> float:
         """Return for how many seconds a tick is due at most, of the first hundred of each shard."""
-        pages = (next(shard.schedules(), (0.0, [])) for shard in self.core.reached().shards)
+        shards = self.core.connection.reached().shards
+        pages = (next(shard.schedules(), (0.0, [])) for shard in shards)
         rows = (row.row(now) for now, page in pages for row in page)
         return max((row.late_seconds for row in rows), default=0.0)
 
@@ -95,7 +103,7 @@ class Schedules:
         self, workspace: str | int | UUID | None = None, *, most: int | None = None
     ) -> list[ScheduleRow]:
         """Return those of a workspace, or all, the next one first; at most the first ``most``."""
-        pages = self.core.reached().schedules(name_or_none("workspace", workspace) or "")
+        pages = self.core.connection.reached().schedules(name_or_none("workspace", workspace) or "")
         found = islice((row.row(now) for now, page in pages for row in page), most)
         return sorted({(row.workspace, row.name): row for row in found}.values(), key=_next)
 
@@ -123,7 +131,7 @@ class Schedules:
 
     def _change(self, name: str, workspace: str | int | UUID, how: str) -> bool:
         named = check_name("workspace", workspace), _checked(name)
-        return self.core.reached().change_schedule(*named, how)
+        return self.core.connection.reached().change_schedule(*named, how)
 
 
 def _checked(name: str) -> str:

@@ -26,8 +26,9 @@ from fairqueue.schedules._timing import ALL_MOST, COUNTED_MOST, Schedule
 
 log = logging.getLogger("fairqueue.schedules")
 
-AT_ONCE = 100  # ticks, of one publish of many
+AT_ONCE = 25  # ticks, of one publish of many: its script holds others up for some ms
 LOOK_EVERY_SECONDS = 1.0
+TOGETHER_SECONDS = 0.1  # ticks that follow each other sooner are published together
 DECLARE_EVERY_SECONDS = 10.0
 LEAST_GRACE_SECONDS = 5.0  # a worker may die with a tick in its hands; another one needs 3 s
 LOG_EVERY_SECONDS = 30.0
@@ -102,7 +103,7 @@ class Ticker:
 
     def look(self) -> float:
         """Publish what is due now; return in how many seconds to look again."""
-        store = self._core.connected()
+        store = self._core.connection.connected()
         store.look()
         self._declare(store)
         errors = Errors()
@@ -135,7 +136,9 @@ class Ticker:
             mine = [row for row in rows if row.runner in runner.names]
             if mine:
                 self._publish(runner, shard, mine, now)
-        return 0.0 if rows else seconds
+        if len(rows) == AT_ONCE:
+            return 0.0
+        return TOGETHER_SECONDS if rows else max(2 * TOGETHER_SECONDS, seconds)
 
     def _publish(
         self, runner: Runner, shard: Store, rows: Sequence[StoredSchedule], now: float

@@ -50,9 +50,9 @@ class Schedule:
     """Seconds over which the ticks of different workspaces and names are spread."""
     until: float | datetime | None = None
     """The last possible tick: an aware datetime, or seconds since 1970."""
-    weekdays: tuple[int, ...] = ()
-    """Of a cron line: only on these days as well, 0 is Sunday. Celery's crontab needs it: cron
-    itself is due on the day of the month *or* of the week where both are restricted."""
+    both_days: bool = False
+    """Of a cron line that restricts the days of the month and of the week: it is due where both
+    fit, as Celery's crontab, and not where one does, as cron."""
 
     def __post_init__(self) -> None:
         self._normalize()
@@ -81,21 +81,20 @@ class Schedule:
                 object.__setattr__(self, name, seconds_from_zero(name, value))
         for name in ("grace", "spread"):
             object.__setattr__(self, name, seconds_from_zero(name, getattr(self, name)))
-        object.__setattr__(self, "weekdays", tuple(self.weekdays))
 
     def _check_cron(self) -> None:
         try:
-            zone = self._zone()
+            self._zone()
         except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
             raise ConfigurationError(
                 f"there is no time zone {self.tz!r} here: correct the name, or pip install tzdata"
             ) from None
         try:
-            from cronsim import CronSim, CronSimError  # noqa: PLC0415 - an extra
+            from cronsim import CronSimError  # noqa: PLC0415 - an extra
         except ModuleNotFoundError:
             raise ConfigurationError(NO_CRONSIM) from None
         try:
-            next(CronSim(str(self.cron), datetime.fromtimestamp(0, zone)))
+            next(self._cron_from(0))
         except (CronSimError, ValueError, TypeError, AssertionError) as error:
             raise ConfigurationError(f"cron {self.cron!r}: {error}") from None
         except StopIteration:
@@ -130,14 +129,19 @@ class Schedule:
             while True:
                 at = round(at + self._every, 3)
                 yield at
-        from cronsim import CronSim  # noqa: PLC0415 - an extra
-
         # Begun inside the second of two equal hours, cronsim may answer with a time before.
-        for found in CronSim(str(self.cron), datetime.fromtimestamp(at, self._zone())):
+        for found in self._cron_from(at):
             later = found.timestamp()
-            if later > at and (not self.weekdays or found.isoweekday() % 7 in self.weekdays):
+            if later > at:
                 at = later
                 yield at
+
+    def _cron_from(self, at: float) -> Iterator[datetime]:
+        from cronsim import CronSim  # noqa: PLC0415 - an extra
+
+        cron = CronSim(str(self.cron), datetime.fromtimestamp(at, self._zone()))
+        cron.day_and = cron.day_and or self.both_days
+        return cron
 
     def late(self, tick: float, now: float, most: int) -> tuple[list[float], int]:
         """Return the last ticks from this one to now, and how many there are before these.

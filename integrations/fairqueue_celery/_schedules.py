@@ -64,10 +64,16 @@ class CeleryRunner(Runner):
     def __init__(self, app: Any, schedules: CelerySchedules) -> None:
         super().__init__(schedules.core)
         self._app = app
-        self.names = ("celery", f"celery/{app.main}")
         settings = schedules.core.settings
+        owner = settings.app or app.main
         entries = beat_entries(app) if settings.run_beat_schedule else {}
-        self._declared = [_placed(app, schedules, *entry) for entry in entries.items()]
+        if entries and not owner:
+            raise ConfigurationError(
+                "set Celery('shop') or app=…: declared schedules need an owner, so that those of "
+                "another app stay"
+            )
+        self.names = ("celery", f"celery/{owner}")
+        self._declared = [_placed(app, schedules, owner, *entry) for entry in entries.items()]
         if entries:
             logger.info("fairqueue: the workers publish beat_schedule: %s", ", ".join(entries))
 
@@ -111,7 +117,7 @@ def beat_entries(app: Any) -> dict[str, Any]:
 
 
 def _placed(
-    app: Any, schedules: CelerySchedules, name: str, entry: dict[str, Any]
+    app: Any, schedules: CelerySchedules, owner: str, name: str, entry: dict[str, Any]
 ) -> tuple[Placed, Schedule]:
     try:
         when = _when(app, entry["schedule"], relative=entry.get("relative") or False)
@@ -119,7 +125,7 @@ def _placed(
     except ConfigurationError as error:
         raise ConfigurationError(f"beat_schedule[{name!r}]: {error}") from None
     workspace = named or schedules.core.settings.default_workspace
-    return Placed(f"celery/{app.main}", workspace, name, task, call), when
+    return Placed(f"celery/{owner}", workspace, name, task, call), when
 
 
 def _when(app: Any, due: Any, *, relative: bool) -> Schedule:
@@ -135,12 +141,9 @@ def _when(app: Any, due: Any, *, relative: bool) -> Schedule:
             "beat', and leave it out of an app with run_beat_schedule"
         )
     fields = dict(_fields(due))
-    days, weekdays = fields["day_of_month"], fields["day_of_week"]
-    only: tuple[int, ...] = ()
-    if "*" not in {days, weekdays}:  # Celery means both, cron one of them
-        only, fields["day_of_week"] = tuple(sorted(due.day_of_week)), "*"
+    both_days = "*" not in {fields["day_of_month"], fields["day_of_week"]}
     zone = getattr(app.timezone, "key", None) or str(app.timezone)
-    return Schedule(cron=" ".join(fields.values()), tz=zone, weekdays=only)
+    return Schedule(cron=" ".join(fields.values()), tz=zone, both_days=both_days)
 
 
 def _fields(due: Any) -> Iterator[tuple[str, str]]:

@@ -40,10 +40,9 @@ class DramatiqSchedules(Schedules):
 class DramatiqRunner(Runner):
     """Publishes ticks as the broker's other messages, with the hooks of its middleware."""
 
-    names = ("dramatiq",)
-
     def __init__(self, broker: Broker, schedules: DramatiqSchedules) -> None:
         super().__init__(schedules.core)
+        self.names = ("dramatiq", f"dramatiq/{schedules.core.settings.app or 'dramatiq'}")
         self._broker, self._schedules = broker, schedules
 
     @contextmanager
@@ -66,7 +65,7 @@ class DramatiqRunner(Runner):
             when = actor.options.get(SCHEDULE)
             if when is not None:
                 task, call, workspace = self._schedules.call_of(actor.message())
-                yield Placed("dramatiq", workspace, task, task, call), when
+                yield Placed(self.names[-1], workspace, task, task, call), when
 
 
 def ticker_of(broker: Broker, queue: FairQueue) -> Ticker:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ChildLost, JobStatus, Lease, step
+from fairqueue import ChildLost, JobState, JobStatus, Lease, step
 from fairqueue.adapters import POLL_SECONDS, Child, Ended, end_steps, wake_parent
 from fairqueue.errors import Suspended
 from fairqueue.explained import explain_steps
@@ -66,7 +66,7 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     assert release(worker, lease, parent)
     sound(world)
     found = status(world, parent)
-    assert found.state == "suspended"
+    assert found.state is JobState.SUSPENDED
     assert [child.name for child in found.children] == ["one", "two"]
     (line,) = explain_steps(found)
     assert line.startswith(f"suspended: waits for its children one (task child, {backend.sent[0]})")

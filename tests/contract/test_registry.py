@@ -12,6 +12,7 @@ from fairqueue import ConfigurationError, Job, Settings, UnknownTask
 from fairqueue._claim.presence import Presence
 from fairqueue._stores.library import load
 from fairqueue.adapters import Admission
+from fairqueue.explained import Why, explain_wait
 from fairqueue.operate import Operators, Registry
 from fairqueue.operate.registry import known_tasks, unknown
 from fairqueue.rows import App, WorkerRow
@@ -170,6 +171,32 @@ def test_operators_see_it(world: World, tell: Tell) -> None:
     ]
     assert views.unknown_tasks() == {"shop.rendr": 1}
     assert views.why(job).unknown_task == "'shop.rendr'; 'shop.render' is known"
+
+
+def test_why_says_how_often_a_job_was_declined(world: World, tell: Tell) -> None:
+    """And when it is tried again, whether or not another worker may know its task."""
+    views = Operators(lambda: world.store, Settings()).views
+    job, worker = world.publish(task="shop.rendr"), world.worker()
+    tell("w1", "shop.render")
+    for n in range(3):
+        assert worker.release(worker.take_one(), delay_seconds=8, declined=True)
+        world.clock.advance(0 if n == 2 else 8)
+    said = "declined 3 times, next try in 8.0 s"
+    known = "no living worker of its queue knows task 'shop.rendr'; 'shop.render' is known; "
+    assert explain_task(views.why(job)) == known + said
+    tell("w2", "shop.rendr")
+    some = "some workers of its queue do not know task 'shop.rendr'; "
+    assert explain_task(views.why(job)) == some + said
+    world.pass_time(8)
+    assert explain_task(views.why(job)) == some + "declined 3 times"
+    lease = worker.take_one()
+    assert lease.declined == 3
+    assert explain_task(views.why(job)) == ""
+
+
+def explain_task(found: Why) -> str:
+    """The line about workers that know its task."""
+    return next((line for line in explain_wait(found) if " task " in line[:60]), "")
 
 
 def test_a_worker_with_unreadable_names_is_silent() -> None:

@@ -15,11 +15,12 @@ from fairqueue import (
     Schedule,
     Scope,
     Settings,
+    UnknownTask,
 )
 from fairqueue.adapters import Placed, Runner, Ticker, new_job_id, run_context
 from fairqueue.audit import audit
 from fairqueue.rows import ScheduleRow
-from fairqueue.schedules._ticker import _due
+from fairqueue.schedules._ticker import TOGETHER_SECONDS, _due
 from tests.contract.world import World
 
 JOB = NewJob(b"x", queue="q", task="t")
@@ -68,7 +69,7 @@ class Play:
         ticker = ticker or self.ticker
         ticker._declared_at = float("-inf")  # which goes by a clock of its own
         for _ in range(200):
-            if ticker.look() > 0:
+            if ticker.look() > TOGETHER_SECONDS:
                 return
         raise AssertionError("there is always something due")
 
@@ -303,7 +304,7 @@ def test_a_process_that_stood_still(play: Play) -> None:
     play.look(ticker)
     ticker._declared_at = float("inf")  # it stops just behind its declaration
     play.clock.advance(3600)
-    assert ticker.look() > 0
+    assert ticker.look() > TOGETHER_SECONDS
     assert play.ticks() == []
     play.look(ticker)
     assert play.ticks() == [3600]
@@ -414,6 +415,28 @@ def test_bad_input(play: Play) -> None:
     with pytest.raises(ConfigurationError, match="schedule name"):
         put("", JOB, workspace="a", every=5)
     assert play.queue.schedules.list() == []
+
+
+def test_a_task_that_no_worker_knows(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    """A warning with the name that is known, once; with the policy "reject" nothing is stored."""
+    job = NewJob(b"x", queue="q", task="rendr")
+    text = "no living worker knows task 'rendr'; 'render' is known"
+    with caplog.at_level("WARNING", "fairqueue.publish"):
+        play.queue.schedules.put("n", job, workspace="a", every=5)
+        assert caplog.records == []
+        play.queue.registry._until.clear()
+        play.queue.registry._looked_until = 0.0
+        play.queue.presence.describe("w", queues=lambda: ["other"], tasks=lambda: ["render"])
+        play.queue.claim(["other"])
+        for name in "nmo":
+            play.queue.schedules.put(name, job, workspace="a", every=5)
+        play.queue.schedules.put("p", NewJob(b"x", queue="q"), workspace="a", every=5)
+    (record,) = caplog.records
+    assert text in record.getMessage()
+    queue = FairQueue(settings=Settings(on_unknown_task="reject"), store=play.store)
+    with pytest.raises(UnknownTask, match=text):
+        queue.schedules.put("x", job, workspace="b", every=5)
+    assert queue.schedules.list("b") == []
 
 
 def test_too_many(play: Play) -> None:

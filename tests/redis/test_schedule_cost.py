@@ -10,6 +10,7 @@ import redis
 
 from fairqueue import FairQueue, NewJob, StoreUnavailable
 from fairqueue.adapters import Ticker
+from fairqueue.testing import embedded_redis
 from tests.redis.counting import commands
 
 MANY = 10_000
@@ -39,11 +40,20 @@ def test_a_look_where_nothing_is_due(
             assert sum(n for name, n in ran.items() if name not in others) == 4, ran
 
 
+def _processor_seconds(client: redis.Redis) -> float:
+    used = client.info("cpu")
+    return float(used["used_cpu_user"] + used["used_cpu_sys"])
+
+
 @pytest.mark.slow
 def test_ten_thousand_at_one_second(
     redis_url: str, namespace: str, redis_client: redis.Redis
 ) -> None:
-    """All are published within their spread, and a claim beside them runs as many commands."""
+    """All are published within their spread, and another workspace's jobs wait as long as before.
+
+    That wait is counted, since a busy machine hides it: a claim beside the ticks runs at most a
+    tenth more commands, and the ticks take less than a tenth of the server's time.
+    """
     with FairQueue(redis_url, namespace=namespace) as queue:
         queue.publish(b"", queue="other", workspace="b")
         before = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
@@ -51,23 +61,27 @@ def test_ten_thousand_at_one_second(
         due = time.time() + 12
         _put_many(queue, MANY, due=due, spread=spread)
         ticker = Ticker(queue.schedules.core)
-        late = 0.0
+        late, took = 0.0, _processor_seconds(redis_client)
         while queue.depth("q") < MANY:
             assert time.time() < due + 3 * spread
             time.sleep(ticker.look())
             late = max(late, queue.schedules.lateness())
         assert time.time() < due + spread + 5
+        assert _processor_seconds(redis_client) - took < 0.1 * spread
         assert late < 5
         queue.publish(b"", queue="other", workspace="b")
         after = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
-        assert after <= 1.15 * before
+        assert after <= 1.1 * before
         jobs = Counter(row.workspace for row in queue.views.overview(top=50).workspaces)
         assert max(jobs.values()) == 1
 
 
-def test_a_reply_that_is_lost(redis_url: str, namespace: str) -> None:
+def test_a_server_that_is_killed_before_its_reply(namespace: str) -> None:
     """The tick is stored, and the same or another process finds it published."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
+    with (
+        embedded_redis(persistent=True) as server,
+        FairQueue(server.url, namespace=namespace) as queue,
+    ):
         queue.schedules.put("n", NewJob(b"", queue="q"), workspace="a", every=1)
         engine = queue.store.shards[0].engine
         call, lost = engine.call, list[object]()
@@ -76,6 +90,8 @@ def test_a_reply_that_is_lost(redis_url: str, namespace: str) -> None:
             reply = call(operation, **arguments)  # type: ignore[arg-type]
             if operation == "publish_many" and not lost:
                 lost.append(reply)
+                server.kill()
+                server.start()
                 raise StoreUnavailable("the connection is gone")
             return reply
 

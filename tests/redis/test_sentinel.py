@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from redis.sentinel import Sentinel
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._stores.redis.address import client_at
 from fairqueue.cli import main
+from fairqueue_web import JobEvents
 from tests.nodes import Node, Watched, data_node, free_port, sentinel_node, watched
 from tests.system.ledger import wait_for
 
@@ -206,10 +208,14 @@ def test_commands_take_the_url(trio: Watched, namespace: str) -> None:
 
 
 def test_a_failover(trio: Watched, namespace: str) -> None:
-    """Killed: calls go on at the new primary, and so does a wait."""
+    """Killed: calls go on at the new primary, and so do a wait and a stream of events."""
     url = f"redis+sentinel://{trio.hosts}/mymaster/0"
     with FairQueue(url, namespace=namespace) as queue, queue.clone() as waiting:
-        queue.publish(b"x", queue="q", workspace="w")
+        job = queue.publish(b"x", queue="q", workspace="w")
+        events = JobEvents(queue, job, workspace="w")
+        seen = [next(iter(events))]
+        stream = threading.Thread(target=lambda: seen.extend(events), daemon=True)
+        stream.start()
         assert waiting.claim(["idle"], wait_seconds=0.1).leases == ()
         old = wait_for(trio.primary)
         trio.fail_over()
@@ -229,4 +235,9 @@ def test_a_failover(trio: Watched, namespace: str) -> None:
         wait_for(published)
         assert wait_for(claimed) == ["one"]
         assert queue.depth("q") == 1
+        (lease,) = queue.claim(["q"]).leases
+        queue.ack(lease)
+        stream.join(30)
+        assert b'"waiting"' in seen[0]
+        assert b'"ended"' in seen[-1]
         old.start()

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import redis
 
 from fairqueue import Limits
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
+from fairqueue.operate import Statuses
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 from tests.redis.counting import commands
+
+
+def test_a_foreign_job_costs_what_an_unknown_one_does(
+    redis_client: redis.Redis, namespace: str, clock: ManualClock
+) -> None:
+    """Neither its answer nor its time tells whether another workspace has such a job."""
+    world = World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
+    for workspace in "ab":
+        world.publish(workspace, f"of {workspace}")
+    statuses = Statuses(lambda: world.store)
+    assert statuses.job("of a", workspace="a") is not None
+    ran = []
+    for job_id in ("of b", "unknown"):
+        assert statuses.job(job_id, workspace="a") is None
+        ran.append(commands(redis_client, partial(statuses.job, job_id, workspace="a")))
+    assert ran[0] == ran[1]
 
 
 @pytest.mark.parametrize("job_id", [None, "mine-7", "no such job"])

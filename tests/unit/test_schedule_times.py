@@ -90,9 +90,9 @@ def test_no_time_comes_before_the_one_that_was_asked_for() -> None:
     assert found == datetime(2026, 10, 26, 1, 30, tzinfo=timezone.utc).timestamp()
 
 
-def test_weekdays_of_a_crontab() -> None:
+def test_both_days_of_a_crontab() -> None:
     """A line that is due on the 13th, only if that is a Friday."""
-    schedule = Schedule(cron="0 0 13 * *", weekdays=(5,))
+    schedule = Schedule(cron="0 0 13 * 5", both_days=True)
     first = schedule.after(datetime(2026, 1, 1, tzinfo=timezone.utc).timestamp())
     assert first == datetime(2026, 2, 13, tzinfo=timezone.utc).timestamp()
 
@@ -122,6 +122,7 @@ def test_late_ticks(how: dict[str, object], hours: int) -> None:
         ({"cron": "61 * * * *"}, "Bad minute"),
         ({"cron": "* * *"}, "Wrong number of fields"),
         ({"cron": "0 0 31 2 *"}, "Bad day-of-month"),
+        ({"cron": "0 0 31 2 1", "both_days": True}, "is never due"),
         ({"cron": "* * * * *", "tz": "Europe/Atlantis"}, "tzdata"),
         ({"every": 0.5}, "at least 1 second"),
         ({"every": "soon"}, "every must be a finite number of seconds"),

@@ -96,9 +96,9 @@ def test_the_entries_of_beat_schedule(make_app: Make) -> None:
         "seconds": ("default", "every 30 s", "shop"),
         "delta": ("acme", "every 3600 s", "shop"),
         "line": ("default", "*/15 0,1,2,3,4,22,23 * * 5", "shop"),
-        "both": ("globex", "0 2 13 * *", "shop"),
+        "both": ("globex", "0 2 13 * 1,5", "shop"),
     }
-    assert rows["both"].options == {"weekdays": [1, 5]}
+    assert rows["both"].options == {"both_days": True}
     assert rows["line"].tz == "Europe/Berlin"
     triggered(app, "both", "globex")
     ticker.look()
@@ -134,6 +134,23 @@ def test_what_workers_cannot_run(make_app: Make) -> None:
     app.conf.beat_schedule = {"x": {"task": "note", "schedule": 5, "relative": True}}
     with pytest.raises(ConfigurationError, match="run it with 'celery beat'"):
         ticker_of(app, queue_of(app))
+
+
+def test_declared_schedules_have_an_owner(make_app: Make) -> None:
+    """The app's name, else that of the setting; without one the worker does not start."""
+    for main, query, owner in (("shop", "", "shop"), (None, "&app=other", "other"), (None, "", "")):
+        app = make_app(f"&run_beat_schedule=true{query}")
+        app.main = main
+        ticker_of(app, queue_of(app))
+        app.conf.beat_schedule = {f"of {owner}": {"task": "note", "schedule": 60}}
+        if not owner:
+            with pytest.raises(ConfigurationError, match=r"set Celery\('shop'\) or app="):
+                ticker_of(app, queue_of(app))
+            continue
+        ticker_of(app, queue_of(app)).look()
+        row = schedules_of(app).get(f"of {owner}", workspace="default")
+        assert row is not None
+        assert row.owner == owner
 
 
 def test_the_cleanup_of_a_backend(make_app: Make, tmp_path: Path) -> None:
