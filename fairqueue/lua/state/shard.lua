@@ -217,8 +217,8 @@ function Shard.count(key, name)
   call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
 end
 
--- Count an event that no process sees, since the store began. The number is for people: a count that
--- fails stops nothing.
+-- Count an event that no process sees, since the store began. The number is for people: a count
+-- that fails stops nothing.
 function Shard.count_in_all(what)
   pcall(call, 'HINCRBY', K.totals(), what, 1)
 end
