@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import getpass
 import os
+import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +26,19 @@ class ThisProcess:
 
 
 this_process = ThisProcess()
+
+
+def is_readable(descriptors: Iterable[int], seconds: float) -> bool:
+    """Return whether one of these can be read, within this many seconds.
+
+    ``select`` refuses descriptors above 1,023; eventlet and Windows have nothing else.
+    """
+    if not hasattr(select, "poll"):
+        return bool(select.select(list(descriptors), [], [], seconds)[0])
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def load_function(

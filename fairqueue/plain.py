@@ -14,7 +14,7 @@ _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
-_TICK = re.compile(r"(?:\w{16}\.)?tick,(\d+),([^,]*),")
+_TICK = re.compile(r"(?:\w{16}~)?tick,(\d+),([^,]*),")
 
 
 def tick_prefix(schedule: str, at: float) -> str:

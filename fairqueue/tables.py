@@ -51,7 +51,9 @@ class Column(NamedTuple):
 
 def number(value: float | None) -> str:
     """A number, or a limit that may not be set."""
-    return NOTHING if value is None else f"{value:,g}"
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,g}"
 
 
 def limit_value(name: str, value: float | str | None) -> str:

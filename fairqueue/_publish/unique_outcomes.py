@@ -16,7 +16,7 @@ from fairqueue._validation import new_job_id
 
 REMEMBERED = 1000
 LONGEST_JOB_ID = 200  # bytes
-_OTHER = re.compile(r"[A-Za-z0-9_]{16}\.(.+)", re.DOTALL)
+_OTHER = re.compile(r"[A-Za-z0-9_]{16}~(.+)", re.DOTALL)
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def job_ids(message_id: str, *, start: str | None = None) -> tuple[str, str | No
         fits = 0 < len(message_id.encode()) <= LONGEST_JOB_ID
     except UnicodeEncodeError:
         fits = False
-    return (message_id, f"{other}.{message_id}") if fits else (other, None)
+    return (message_id, f"{other}~{message_id}") if fits else (other, None)
 
 
 def message_id_of(job_id: str) -> str:

@@ -19,7 +19,7 @@ def _history(world: World, most: int) -> History:
 
 
 def _note(history: History, n: int, outcome: str = "succeeded", error: object = None) -> None:
-    job = Job(f"{'x' * 16}.m{n}", ODD if n % 2 else "a", "q", "shop.t", b"")
+    job = Job(f"{'x' * 16}~m{n}", ODD if n % 2 else "a", "q", "shop.t", b"")
     history.note(job, outcome, 0.5, error)
 
 
@@ -39,7 +39,7 @@ def test_the_newest_are_kept(world: World) -> None:
     )
     assert [row.task_id for row in history.list(workspace="a")] == ["m4"]
     assert [row.task_id for row in history.list(outcome="failed")] == ["m5"]
-    assert [row.task_id for row in history.list(job_id=f"{'y' * 16}.m3")] == ["m3"]
+    assert [row.task_id for row in history.list(job_id=f"{'y' * 16}~m3")] == ["m3"]
     assert history.list(task="other") == []
     sound(world)
 

@@ -392,7 +392,7 @@ def test_the_retry_of_a_tick_knows_its_time(play: Play) -> None:
     assert job.tick == datetime.fromtimestamp(BEGIN + 10, timezone.utc)
     with run_context(job):
         retry = NewJob(b"x", queue="q", workspace="a", exempt=True, retry_of=lease.fence)
-        retry.job_id = f"{new_job_id()}.{lease.job.id}"  # as adapters do
+        retry.job_id = f"{new_job_id()}~{lease.job.id}"  # as adapters do
         id_of_retry = play.queue.publish_job(retry)
         other = play.queue.publish(b"x", queue="q")
     assert JobContext(id_of_retry, "a", 1, 1, "store").tick == job.tick

@@ -29,7 +29,7 @@ def test_an_id_that_has_ended_is_not_known_elsewhere(
 
 def test_a_retry_is_found_by_its_frameworks_id(world: World) -> None:
     """In any workspace, while it waits, runs and is dead, though its own id is another."""
-    retry, worker = f"{'x' * 16}.m1", world.worker()
+    retry, worker = f"{'x' * 16}~m1", world.worker()
     world.publish("b", "m2")
     world.publish("a", "m1")
     first = next(each for each in worker.take(2) if each.job.id == "m1")

@@ -147,7 +147,7 @@ def test_a_retry_is_found_by_the_id_of_its_first_run(world: World) -> None:
     worker = world.worker()
     lease, previous = worker.take_one(), "task-1"
     for n in "12":
-        retry = f"{n * 16}.task-1"
+        retry = f"{n * 16}~task-1"
         job = Job(retry, "a", "q", "t", b"", delay_seconds=5)
         world.store.publish(job, Admission(exempt=True, retry_of=lease.fence))
         worker.finish(lease)
@@ -168,7 +168,7 @@ def test_a_retry_that_holds_a_unique_key_is_found(world: World) -> None:
     worker: Worker = world.worker()
     world.store.publish(Job("task-1", "a", "q", "t", b""), Admission(unique_key="k"))
     lease = worker.take_one()
-    retry = Job(f"{'r' * 16}.task-1", "a", "q", "t", b"")
+    retry = Job(f"{'r' * 16}~task-1", "a", "q", "t", b"")
     world.store.publish(retry, Admission(exempt=True, retry_of=lease.fence))
     worker.finish(lease)
     other = world.store.publish(Job("other", "a", "q", "t", b""), Admission(unique_key="k"))

@@ -82,7 +82,7 @@ def test_a_retry_has_the_steps_of_its_task(world: World) -> None:
     first = worker.take_one()
     with run_of(world, first):
         step.run("one", lambda: 1)
-    world.publish(job_id=f"{'x' * 16}.m")
+    world.publish(job_id=f"{'x' * 16}~m")
     worker.finish(first)
     again = worker.take_one()
     with run_of(world, again):
@@ -123,7 +123,7 @@ def test_a_lease_that_is_known_to_be_lost_runs_no_step(world: World) -> None:
 
 def test_an_older_run_of_the_same_task_is_refused(world: World) -> None:
     """A retry may start before the lease of its first run has ended: the higher fence counts."""
-    for job in ("m", f"{'x' * 16}.m"):
+    for job in ("m", f"{'x' * 16}~m"):
         world.publish(job_id=job)
     first, second = world.worker().take(2)
     with run_of(world, second):
@@ -136,7 +136,7 @@ def test_an_older_run_of_the_same_task_is_refused(world: World) -> None:
 
 def test_the_first_value_counts(world: World) -> None:
     """Two runs that compute a step at once return the same value: the one that was kept."""
-    for job in ("m", f"{'x' * 16}.m"):
+    for job in ("m", f"{'x' * 16}~m"):
         world.publish(job_id=job)
     first, second = world.worker().take(2)
 

@@ -152,7 +152,7 @@ def test_the_key_of_a_step_is_the_same_in_each_run(job: JobContext) -> None:
         with run_context(JobContext(job_id, workspace, 8, 2, "store")):
             of.add(step.key("one"))
     assert len(of | {one}) == 4
-    with run_context(JobContext(f"{'x' * 16}.j", "acme", 9, 3, "other")):
+    with run_context(JobContext(f"{'x' * 16}~j", "acme", 9, 3, "other")):
         assert step.key("one") == one
 
 

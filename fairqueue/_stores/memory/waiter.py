@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import threading
 import time
 from collections.abc import Callable
 
 from fairqueue._stores.memory.values import List, Values
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
+from fairqueue._utils import is_readable
 
 
 class Tokens:
@@ -108,7 +108,7 @@ class MemoryWaiter(Waiter):
     def wait(self, seconds: float) -> bool:
         """Block until woken or time is up."""
         self._enlist()
-        select.select([self.fileno()], [], [], max(0.0, seconds))
+        is_readable([self.fileno()], max(0.0, seconds))
         return self._end() is not None
 
     def _end(self) -> bytes | None:
@@ -123,7 +123,7 @@ class MemoryWaiter(Waiter):
         return taken
 
     def _drain(self) -> None:
-        while select.select([self.fileno()], [], [], 0)[0]:
+        while is_readable([self.fileno()], 0):
             os.read(self.fileno(), 64)
 
     def close(self) -> None:

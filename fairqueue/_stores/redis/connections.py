@@ -23,7 +23,6 @@ client borrows the connections that wait here.
 
 from __future__ import annotations
 
-import select
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -39,7 +38,7 @@ from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking, asking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.traced import Loans, TracedClient
-from fairqueue._utils import this_process
+from fairqueue._utils import is_readable, this_process
 from fairqueue.errors import ConfigurationError
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
@@ -230,11 +229,9 @@ def _has_input(connection: Any, seconds: float = 0.0) -> bool:
     opened = connection._sock  # noqa: SLF001 - can_read() asks it in four system calls
     if opened is None:
         return False
-    if not isinstance(opened, socket.socket) or not hasattr(select, "poll"):
+    if not isinstance(opened, socket.socket):
         return bool(connection.can_read(seconds))
-    poll = select.poll()
-    poll.register(opened, select.POLLIN)
-    return bool(poll.poll(seconds * 1000))
+    return is_readable([opened.fileno()], seconds)
 
 
 def wire_of(client: Any) -> Wire | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis.connections import Wire, connect_soon
 from fairqueue._stores.redis.errors import guarded, is_withheld
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
+from fairqueue._utils import is_readable
 
 UNBLOCK_SECONDS, AGAIN_SECONDS = 1.0, 0.02
 LEAST_SECONDS = 0.002  # BLPOP takes 0 as without end, and Redis 6.2 rounds 1 ms down to that
@@ -140,7 +140,7 @@ class RedisWaiter(Waiter):
             return  # the server is away: there is no token to give back
 
     def _readable(self, seconds: float) -> bool:
-        return bool(select.select([self.fileno()], [], [], seconds)[0])
+        return is_readable([self.fileno()], seconds)
 
     @contextmanager
     def _dropping(self) -> Iterator[None]:

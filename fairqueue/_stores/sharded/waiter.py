@@ -14,6 +14,7 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 from fairqueue._threads import native_select
+from fairqueue._utils import is_readable
 from fairqueue.errors import StoreUnavailable
 
 
@@ -161,7 +162,7 @@ class ShardedWaiter(Waiter):
     def wait(self, seconds: float) -> bool:
         """Arm, block and collect."""
         self.arm(seconds)
-        select.select([self.fileno()], [], [], max(0.0, self.answered_by - time.monotonic()))
+        is_readable([self.fileno()], max(0.0, self.answered_by - time.monotonic()))
         return self.collect()
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ function DeadLetters.named(name, id)
       'COUNT', FOUND_AT_ONCE))
     for i = 1, #some, 2 do
       local own = match(some[i], '[^/]*$')
-      if own == id or match(own, '^[%w_]+%.(.*)$') == id then insert(found, some[i]) end
+      if own == id or match(own, '^[%w_]+~(.*)$') == id then insert(found, some[i]) end
     end
   until cursor == '0'
   table.sort(found)

@@ -89,7 +89,7 @@ end
 -- The id that a framework has given a job and its retries is held like a unique key of no task. A
 -- retry's own id ends in it.
 function Enqueue.hold_framework_id(name, queue, id)
-  local of_framework = match(id, '^[^/]+/[^/]*/[%w_]+%.(.+)$')
+  local of_framework = match(id, '^[^/]+/[^/]*/[%w_]+~(.+)$')
   if not of_framework then return end
   local field, job = name .. '::' .. of_framework, queue .. ' ' .. id
   call('HSET', K.unique(), field, job .. ' 0')

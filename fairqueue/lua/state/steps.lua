@@ -58,7 +58,7 @@ end
 -- The id of the framework's message whose job this is.
 function Steps.task_of(job)
   local own = match(job, '[^/]*$')
-  return match(own, '^' .. ('[%w_]'):rep(16) .. '%.(.+)$') or own
+  return match(own, '^' .. ('[%w_]'):rep(16) .. '~(.+)$') or own
 end
 
 -- Which steps of a job's task have finished, and its children ("name\nnumber", encoded): "step
