@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
+from fairqueue.operate.activity import Activities
 from fairqueue.operate.acts import Acts
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.doctor import Doctor
@@ -18,6 +19,7 @@ from fairqueue.operate.statuses import Statuses
 from fairqueue.operate.views import Views
 
 __all__ = [
+    "Activities",
     "Acts",
     "DeadLetters",
     "Doctor",
@@ -48,7 +50,7 @@ class Operators:
         self.doctor = Doctor(connected, settings)
         self.statuses = Statuses(connected)
         self.history = History(connected, settings)
-        self.acts = Acts(connected)
+        self.activity, self.acts = Activities(connected), Acts(connected)
         for part in ("pauses", "limits", "jobs", "dead", "doctor"):
             self.acts.watch(getattr(self, part), part)
         self.registry = Registry(connected, settings)

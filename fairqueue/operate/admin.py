@@ -59,7 +59,6 @@ class Admin:
         self.unset_queue_limits = lambda queue: to.limits.unset(Scope.queue(queue))
         self.unset_default_limits = lambda: to.limits.unset(Scope.default())
         self.unset_total_limits = lambda: to.limits.unset(Scope.total())
-        self.history, self.note_sample = to.views.history, to.views.note_sample
         self.memory, self.durability = to.views.memory, to.views.durability
         self.import_message, self.imported = to.jobs.import_message, to.jobs.imported
         self.export_jobs, self.suspend_imports = to.jobs.export_jobs, to.jobs.suspend_imports

@@ -32,12 +32,10 @@ from fairqueue.rows import (
     QueueRow,
     Runnable,
     RunningJobs,
-    Sample,
     TaskRow,
     Totals,
     WaitingJob,
     WorkerRow,
-    WorkspaceSample,
 )
 
 ALL_UP_TO = 1000
@@ -48,7 +46,6 @@ SAMPLED = (
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
-IN_A_SAMPLE = 12  # workspaces that run most, and as many that wait most
 BEGINNING = "0"
 _ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
 DEATHS = ("max_deliveries", "expired", "rejected")
@@ -342,42 +339,6 @@ class Views:
             rows[held.name] = _seen_with(rows.get(held.name), held)
         alive = with_apps(store, [row for row in rows.values() if gone or row.is_alive])
         return sorted(alive, key=lambda row: (row.worker, row.owner))
-
-    def note_sample(self, overview: Overview | None = None) -> bool:
-        """Add a sample to the history of the last hour, which a dashboard shows.
-
-        False: another process did so less than 30 seconds ago. It has the workspaces that run or
-        wait most; ``overview``: one that was just read.
-        """
-        return self._connected().note_sample(sample_of(overview or self.overview()))
-
-    def history(self) -> list[Sample]:
-        """Return samples of the last hour, the oldest first.
-
-        A dashboard takes them by :meth:`note_sample`; without one there are none.
-        """
-        return self._connected().history()
-
-
-def sample_of(overview: Overview) -> Sample:
-    """Reduce an overview to a sample: the workspaces that run or wait most."""
-    rows = overview.workspaces
-    most = [
-        *sorted(rows, key=lambda row: -row.running)[:IN_A_SAMPLE],
-        *sorted(rows, key=lambda row: -row.waiting)[:IN_A_SAMPLE],
-    ]
-    kept = {row.workspace: row for row in most if row.running or row.waiting}
-    waits = [row.oldest_wait_seconds for row in rows if row.oldest_wait_seconds is not None]
-    return Sample(
-        time=0.0,
-        running=overview.running,
-        queued=overview.queued,
-        oldest_wait_seconds=max(waits, default=None),
-        workspaces=tuple(
-            WorkspaceSample(row.workspace, row.running, row.waiting, row.oldest_wait_seconds)
-            for row in kept.values()
-        ),
-    )
 
 
 def _fullness(memory: Memory) -> tuple[float, int]:
