@@ -218,14 +218,15 @@ def _workspace(view: View, query: Query) -> Context:
 
 def _scope(kind: Literal["queue", "task"], view: View, query: Query) -> Context:
     """Show a queue or a task: its last hour, its limits, and the workspaces that used it."""
-    name = given(query, "name", f"the name of a {kind}")
+    name = query.get("name", "")
     scope = Scope(kind, name)
     read = partial(view.queue.activity.table, of=[scope])
     rows = view.remembered.get(f"workspaces of {kind} {name}", read, times=10)
+    pauses = view.once("pauses", view.queue.pauses.list)
     return {
         "kind": kind,
         "name": name,
-        "paused": any((row.scope, row.name) == (kind, name) for row in view.queue.pauses.list()),
+        "paused": any((row.scope, row.name) == (kind, name) for row in pauses),
         "starts": sum(row.starts for row in rows),
         "failures": sum(row.failures for row in rows),
         "rejections": sum(row.rejections for row in rows),
