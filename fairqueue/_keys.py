@@ -96,7 +96,8 @@ worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopp
   its slots, its queues and how many more | with its owner
 app_tasks | hash | digest: `app`, and the tasks that its workers know, `*` if they are too many
   | rebuild: no owner in `worker_queues` tells it
-history | string | samples of the last hour, the newest first; at most 120 and 256 KiB | expires
+activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
+  minute or an hour, packed; `*`: several; 200 at most | expires
 finished_jobs | list | last ended jobs, newest first | never
 acts | string | operators' last acts | never
 rebuild | string | how far the rebuild has come, and when it goes on | never

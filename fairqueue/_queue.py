@@ -172,8 +172,7 @@ class FairQueue(Operators):
         else the setting ``default_workspace`` (see the setting ``on_missing_workspace``, which may
         refuse it with WorkspaceUnresolved). Publishing the same ``job_id`` again stores
         nothing. ``priority`` 0 is the most urgent. ``delay_seconds``, at most 100 years, schedules
-        the job; if it is not started within ``expires_seconds`` it becomes a dead letter. Both
-        count from this call.
+        the job; if it is not started ``expires_seconds`` after this call, it is a dead letter.
 
         With a ``unique_key`` at most one job per workspace, task and key is accepted, until that
         job ends or for ``unique_for`` seconds. If another job holds the key nothing is stored,
@@ -209,11 +208,7 @@ class FairQueue(Operators):
     def publish_job(
         self, new: NewJob, *, is_new: bool | None = None, block_seconds: float | None = None
     ) -> JobId:
-        """Publish one job, whose arguments come in one object.
-
-        ``is_new``: whether its id was never sent before, which saves the store a look; None: if it
-        is made here.
-        """
+        """Publish one job; ``is_new``: its id was never sent (None: if it is made here)."""
         job, admission = self._checked(new, is_new=is_new)
         within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
         publish = partial(self._publish, job, admission, within_seconds=within)
@@ -231,7 +226,7 @@ class FairQueue(Operators):
         try:
             published = publish_one(store, job, admission, within_seconds)
         except CapacityExceeded as error:
-            self.tally.rejected(error)
+            self.tally.rejected(error, self.store.add_activity)
             raise
         self.tally.published(job.queue, int(published.is_new))
         self.registry.warn(job)
@@ -279,7 +274,7 @@ class FairQueue(Operators):
         if within_seconds > 0:
             outcomes = publish_refused_again(store, pairs, outcomes, within_seconds=within_seconds)
         publish_known_ids_again(store, pairs, outcomes, within_seconds)
-        self.tally.outcomes((job.queue for job, _ in pairs), outcomes)
+        self.tally.outcomes((job.queue for job, _ in pairs), outcomes, self.store.add_activity)
         self.registry.warn(*(job for job, _ in pairs))
         return outcomes
 
@@ -309,7 +304,7 @@ class FairQueue(Operators):
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
         self.tally.finished(finishes, claimed.lost)
-        self.tally.claimed(claimed.leases)
+        self.tally.claimed(claimed.leases, self.store.add_activity)
         if self._provider is not None and n > 0:
             self._provider.after_claim(lease.job.workspace for lease in claimed.leases)
         return claimed
@@ -381,8 +376,10 @@ class FairQueue(Operators):
 
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
-        owner = self._claimer.owner if owner is None else owner
-        return self._introduced.renew(self._connected(), progress, owner)
+        owner = owner or self._claimer.owner
+        renewed = self._introduced.renew(self._connected(), progress, owner)
+        self.tally.worked(progress, self.store.add_activity)
+        return renewed
 
     def reap(self) -> int:
         """Process a bounded number of expired leases and due timers; return how many."""
@@ -430,7 +427,6 @@ class FairQueue(Operators):
         store = self.store.clone(timeout_seconds=timeout_seconds)
         queue = FairQueue(settings=self.settings, store=store)
         queue._connection.like(self._connection)
-        # no second warning
         queue.missing_workspace = self.missing_workspace
         queue._similar_names, queue.registry = self._similar_names, self.registry
         queue._introduced, queue.tally = self._claimer, self.tally  # whose leases it may renew
@@ -439,6 +435,7 @@ class FairQueue(Operators):
     def note_stop(self) -> None:
         """Tell operators that this worker stops, until it claims again (for adapters)."""
         self._claimer.close()
+        self.tally.send_activity(self.store.add_activity, now=True)
 
     def close(self) -> None:
         """Close all connections; the queue can be used again and reconnects."""

@@ -1,14 +1,20 @@
-"""Counts in memory what one process sees happen to jobs, without calls to the store."""
+"""Counts in memory what one process sees happen to jobs, without calls to the store.
+
+Some of it is for metrics, if they are on. The activity is sent to the store now and then.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
 from fairqueue._threads import native_lock
 from fairqueue._types import Ending, Finish, Job, Lease, Published
 from fairqueue.errors import CapacityExceeded, FairQueueError
@@ -24,7 +30,20 @@ CANDIDATES = 10  # as a multiple of the labels: workspaces that are compared
 FADES_AFTER = 1_000  # events after which all earlier ones count half
 AHEAD = 2.0  # how many times as busy a workspace must be to take another's label
 
+MINUTE_SENT_EVERY, HOUR_SENT_EVERY = 10.0, 60.0
+COUNTS = len(HAPPENINGS) + len(WAITS) + 1
+MOST_ROWS = 1_000  # until it is sent; what happens to other jobs meanwhile is one row
+LEAST_ROWS, JOBS_OF_A_ROW = 30, 10
+STARTS, REJECTIONS, WORKED = map(HAPPENINGS.index, ("starts", "rejections", "milliseconds"))
+SLOT = 10_000  # milliseconds that count as much as a start
+
 Labels = tuple[str, ...]
+Key = tuple[str, str, str]
+"""Workspace, queue and task."""
+Names = tuple[str | None, str | None, str | None]
+Rows = dict[Names, list[int]]
+Send = Callable[[int, Happened], object]
+"""Stores what has happened in a minute or an hour, given in seconds."""
 
 
 @dataclass
@@ -83,6 +102,59 @@ class Busiest:
         self._candidates = {name: events for name, events in faded if events >= 1}
 
 
+class Activity:
+    """Adds up what happens to jobs until it is sent: soon for this minute, later for this hour."""
+
+    def __init__(self) -> None:
+        self._rows: Rows = {}
+        self._of_hour: Rows = {}
+        self._sent = self._hour_sent = time.monotonic()
+
+    def add(self, job: Key, what: str, n: int = 1) -> None:
+        """Add to one of the counts."""
+        _row(self._rows, job)[HAPPENINGS.index(what)] += n
+
+    def started(self, job: Key, waited_seconds: float | None) -> None:
+        """Count a start."""
+        self.add(job, "starts")
+        if waited_seconds is not None:
+            _row(self._rows, job)[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
+
+    def take(self, *, now: bool) -> Iterator[tuple[int, Happened]]:
+        """Yield what is to be sent for a minute and an hour, and forget it: if due, or ``now``."""
+        at = time.monotonic()
+        if self._rows and (now or at - self._sent >= MINUTE_SENT_EVERY):
+            rows, self._rows, self._sent = self._rows, {}, at
+            _join(self._of_hour, rows.items())
+            yield 60, _busiest(rows)
+        if self._of_hour and (now or at - self._hour_sent >= HOUR_SENT_EVERY):
+            rows, self._of_hour, self._hour_sent = self._of_hour, {}, at
+            yield 3600, _busiest(rows)
+
+
+def _row(rows: Rows, job: Names) -> list[int]:
+    is_one = job in rows or len(rows) < MOST_ROWS
+    return rows.setdefault(job if is_one else (OTHER, OTHER, OTHER), [0] * COUNTS)
+
+
+def _join(rows: Rows, others: Iterable[tuple[Names, list[int]]]) -> None:
+    for names, counts in others:
+        row = _row(rows, names)
+        row[:] = map(int.__add__, row, counts)
+
+
+def _busiest(rows: Rows) -> Happened:
+    """Join workspaces where jobs are hardly more than rows: a row costs the store most."""
+    size = {
+        names: row[STARTS] + row[REJECTIONS] + row[WORKED] / SLOT for names, row in rows.items()
+    }
+    most = max(LEAST_ROWS, int(sum(size.values())) // JOBS_OF_A_ROW)
+    ordered = sorted(rows.items(), key=lambda item: -size[item[0]])
+    kept: Rows = dict(ordered[:most])
+    _join(kept, (((OTHER, *names[1:]), row) for names, row in ordered[most:]))
+    return [*kept.items()]
+
+
 @dataclass(frozen=True)
 class Counts:
     """What was counted, by name and labels."""
@@ -92,7 +164,7 @@ class Counts:
 
 
 class Tally:
-    """What a process has seen since :meth:`begin`; before that, nothing is counted.
+    """What a process has seen since :meth:`begin`; before that, only the activity is counted.
 
     Names that begin with ``workspace_`` have a workspace as their first label, others a queue.
     Safe to call from any thread.
@@ -106,16 +178,19 @@ class Tally:
             lambda: defaultdict(float)
         )
         self._histograms: defaultdict[str, dict[Labels, Histogram]] = defaultdict(dict)
-        self._held: dict[int, Job] = {}
+        self._held: dict[int, tuple[Key, float]] = {}
+        """Of each lease its workspace, queue and task, and the worker-seconds that were counted."""
+        self._activity = Activity()
+        _tallies.add(self)
 
     def begin(self) -> None:
         """Count from now on, in this process: a forked child counts nothing."""
         self.is_on = True
-        _counting.add(self)
 
     def end(self) -> None:
         """Count no more, in a forked child: another thread may have held the lock at the fork."""
         self.is_on, self._lock = False, native_lock()
+        self._activity = Activity()
 
     def read(self) -> Counts:
         """Return a copy of what was counted."""
@@ -126,6 +201,19 @@ class Tally:
                 for name, found in self._histograms.items()
             }
         return Counts(counters, histograms)
+
+    def send_activity(self, send: Send | None, *, now: bool = False) -> None:
+        """Send what has happened, if it is time, or ``now``.
+
+        What cannot be sent is left out: these figures are for people, and no job waits for them.
+        """
+        if send is None:
+            return
+        with self._lock:
+            found = [*self._activity.take(now=now)]
+        for seconds, happened in found:
+            with suppress(Exception):  # the caller has leases
+                send(seconds, happened)
 
     # What is counted
 
@@ -142,57 +230,80 @@ class Tally:
                 self._counters[name][labels] += 1
 
     def outcomes(
-        self, queues: Iterable[str], outcomes: Iterable[Published | FairQueueError]
+        self,
+        queues: Iterable[str],
+        outcomes: Iterable[Published | FairQueueError],
+        send: Send | None = None,
     ) -> None:
         """Jobs of these queues were published together."""
         for queue, outcome in zip(queues, outcomes, strict=True):
             if isinstance(outcome, Published):
                 self.published(queue, int(outcome.is_new))
             elif isinstance(outcome, CapacityExceeded):
-                self.rejected(outcome)
+                self.rejected(outcome, send)
 
-    def rejected(self, error: CapacityExceeded) -> None:
+    def rejected(self, error: CapacityExceeded, send: Send | None = None) -> None:
         """A publish was rejected."""
-        if self.is_on:
-            with self._lock:
+        with self._lock:
+            self._activity.add(_of(error), "rejections")
+            if self.is_on:
                 self._counters["publishes_rejected"][error.queue, error.scope] += 1
                 label = self._label(error.workspace)
                 self._counters["workspace_publishes_rejected"][label,] += 1
+        self.send_activity(send)
 
-    def claimed(self, leases: Iterable[Lease]) -> None:
+    def claimed(self, leases: Iterable[Lease], send: Send | None = None) -> None:
         """Jobs were leased, and start now."""
-        if self.is_on:
-            with self._lock:
-                for lease in leases:
-                    self._start(lease)
+        with self._lock:
+            for lease in leases:
+                self._start(lease)
+        self.send_activity(send)
+
+    def worked(self, progress: Iterable[tuple[int, float]], send: Send | None = None) -> None:
+        """Leases have been worked on for these seconds so far."""
+        with self._lock:
+            for fence, seconds in progress:
+                if fence in self._held:
+                    self._held[fence] = self._work(self._held[fence], seconds)
+        self.send_activity(send)
+
+    def _work(self, held: tuple[Key, float], seconds: float) -> tuple[Key, float]:
+        job, before = held
+        self._activity.add(job, "milliseconds", max(0, round((seconds - before) * 1000)))
+        return job, max(seconds, before)
 
     def ended(self, fence: int, ending: str, seconds: float = 0.0) -> None:
         """A lease ended after these worker-seconds; ignored if its start was not seen."""
-        if not self.is_on:
-            return
         with self._lock:
-            job = self._held.pop(fence, None)
-            if job is None:
+            held = self._held.pop(fence, None)
+            if held is None:
                 return
-            self._counters["leases_ended"][job.queue, ending] += 1
+            job, _ = self._work(held, seconds)
+            workspace, queue, _ = job
+            if ending == "acked":
+                self._activity.add(job, "ends")
+            if not self.is_on:
+                return
+            self._counters["leases_ended"][queue, ending] += 1
             if ending == "suspended":
-                self._counters[ending][job.queue,] += 1
+                self._counters[ending][queue,] += 1
             if seconds > 0:
-                self._counters["worker_seconds"][job.queue,] += seconds
-                self._counters["workspace_worker_seconds"][self._label(job.workspace),] += seconds
+                self._counters["worker_seconds"][queue,] += seconds
+                self._counters["workspace_worker_seconds"][self._label(workspace),] += seconds
 
     def finished(self, finishes: Iterable[Finish], lost: Container[int]) -> None:
         """Leases were acked, unless they were lost; an early ack ends none."""
-        if self.is_on:
-            for finish in finishes:
-                if finish.ending is Ending.ACK:
-                    ending = "lost" if finish.fence in lost else "acked"
-                    self.ended(finish.fence, ending, finish.seconds)
+        for finish in finishes:
+            if finish.ending is Ending.ACK:
+                ending = "lost" if finish.fence in lost else "acked"
+                self.ended(finish.fence, ending, finish.seconds)
 
     def ran(self, job: Job, outcome: str, seconds: float) -> None:
         """A framework says how a run ended: ``succeeded``, ``failed`` or ``retried``."""
-        if self.is_on:
-            with self._lock:
+        with self._lock:
+            if outcome != "succeeded":
+                self._activity.add(_of(job), "failures")
+            if self.is_on:
                 self._counters["runs"][job.queue, outcome] += 1
                 self._counters["workspace_runs"][self._label(job.workspace), outcome] += 1
                 self._observe("run_seconds", (job.queue,), seconds)
@@ -207,10 +318,14 @@ class Tally:
     # How
 
     def _start(self, lease: Lease) -> None:
-        job, label = lease.job, self._label(lease.job.workspace)
-        self._held[lease.fence] = job
+        job = lease.job
+        self._held[lease.fence] = (_of(job), 0.0)
         if len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
+        self._activity.started(_of(job), lease.waited_seconds)
+        if not self.is_on:
+            return
+        label = self._label(job.workspace)
         self._counters["jobs_started"][job.queue,] += 1
         self._counters["workspace_jobs_started"][label,] += 1
         for name, seconds in (
@@ -239,11 +354,15 @@ class Tally:
                         del series[labels]
 
 
-_counting: weakref.WeakSet[Tally] = weakref.WeakSet()
+def _of(job: Job | CapacityExceeded) -> Key:
+    return job.workspace, job.queue, job.task
+
+
+_tallies: weakref.WeakSet[Tally] = weakref.WeakSet()
 
 
 def _end_in_child() -> None:
-    for tally in list(_counting):
+    for tally in list(_tallies):
         tally.end()
 
 

@@ -282,32 +282,6 @@ class StoredLimitsRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceSample:
-    """One workspace at one moment of the short history."""
-
-    workspace: str
-    running: int
-    waiting: int
-    oldest_wait_seconds: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What ran and waited at one moment of the last hour."""
-
-    time: float
-    """When it was taken."""
-    running: int
-    """Of all workspaces."""
-    queued: int
-    """Waiting and scheduled jobs of all workspaces."""
-    oldest_wait_seconds: float | None
-    """How long the job that waited longest had waited; None: none waited."""
-    workspaces: tuple[WorkspaceSample, ...]
-    """Those that ran or waited most, at most 24."""
-
-
-@dataclass(frozen=True, slots=True)
 class Overview:
     """Workspaces and queues now, and what holds them back."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fairqueue._activity import Activity
 from fairqueue._types import DeadLetter
 from fairqueue.messages import in_a_list, masked
 from fairqueue.plain import duration, moment, printable, rate
@@ -164,7 +165,7 @@ def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
         Column("worker slots", lambda row: _slots(wanted.get(row.queue), "worker_slots")),
     )
     return (
-        _name("queue", "queue", link=lambda row: Link("/waiting", {"queue": row.queue})),
+        _name("queue", "queue", link=lambda row: Link("/queue", {"name": row.queue})),
         Column("waiting", lambda row: number(row.waiting)),
         Column("running", lambda row: number(row.running)),
         *(() if demand is None else slots),
@@ -187,7 +188,7 @@ def _slots(demand: Demand | None, field: str) -> str:
 
 
 TASKS = (
-    _name("task", "task", link=lambda row: Link("/limits", {"scope": "task", "name": row.task})),
+    _name("task", "task", link=lambda row: Link("/task", {"name": row.task})),
     Column("running", lambda row: number(row.running)),
     Column("average", lambda row: duration(row.average_seconds), is_wide=True),
     Column("limit", lambda row: number(row.concurrency)),
@@ -280,6 +281,30 @@ HISTORY = (
     Column("seconds", lambda row: f"{row.seconds:.3g}"),
     Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
 )
+HAPPENED = (
+    Column("starts/min", lambda row: number(round(row.starts * 60 / row.seconds, 1))),
+    Column("ends", lambda row: number(row.ends)),
+    Column("failures", lambda row: number(row.failures)),
+    Column("dead", lambda row: number(row.dead), is_wide=True),
+    Column("expiries", lambda row: number(row.expiries), is_wide=True),
+    Column("rejected", lambda row: number(row.rejections)),
+    Column("wait p50", lambda row: duration(row.wait(0.5)), is_wide=True),
+    Column("wait p95", lambda row: duration(row.wait(0.95))),
+    Column("worker time", lambda row: duration(row.worker_seconds)),
+)
+MINUTES = (Column("since", lambda row: moment(row.since), kind=""), *HAPPENED)
+
+
+def of_activity(by: str) -> Sequence[Column]:
+    """The columns of what happened to the jobs of each workspace, queue or task."""
+
+    def name(row: Activity) -> str:
+        return "(others)" if row.name is None else printable(row.name) or "(none)"
+
+    def link(row: Activity) -> Link:
+        return Link(f"/{by}s", {}) if row.name is None else Link(f"/{by}", {"name": row.name})
+
+    return (Column(by, name, link, kind="name"), *HAPPENED)
 
 
 def _called(row: DeadLetter) -> dict[str, str]:

@@ -52,6 +52,7 @@ MODULES = (
     "scheduler/follow",
     "scheduler/room",
     "scheduler/settle",
+    "state/activity",
     "state/dead_letters",
     "state/steps",
     "scheduler/explain",

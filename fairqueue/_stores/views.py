@@ -9,8 +9,9 @@ from itertools import count, islice
 from json import dumps, loads
 from typing import Any, Literal
 
+from fairqueue._activity import Happened
 from fairqueue._keys import decode, encode, encode_job
-from fairqueue._stores import explain, limits_text, replies, row_readers, samples
+from fairqueue._stores import explain, limits_text, noted, replies, row_readers
 from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
 from fairqueue._stores.operators import OperatorStore
 from fairqueue._stores.row_readers import Held
@@ -29,7 +30,6 @@ from fairqueue.rows import (
     Runnable,
     RunningJob,
     RunningJobs,
-    Sample,
     StoredLimitsRow,
     TaskRow,
     WorkerRow,
@@ -47,6 +47,7 @@ FLOWS_AT_ONCE = 50  # of a ready set: each has lanes and limits
 MOST_FLOWS = 500  # that one look at a queue counts one by one
 SLOTS_AT_ONCE = 100  # leases: each has a workspace
 MOST_SLOTS = 1000  # leases that stand for all where there are more
+WINDOWS_AT_ONCE = 20
 ROWS_AT_ONCE = 60  # of workspaces: each has lanes and limits
 
 
@@ -281,29 +282,35 @@ class ListStore(OperatorStore):
         if not names:
             yield from map(tuple, self._steps("snapshot", names="", count=ROWS_AT_ONCE))
 
-    def note_sample(self, sample: Sample) -> bool:
-        """Add a sample to the short history; False: the newest one is less than 30 s old."""
-        added = self._call(
-            "note_sample",
-            sample=samples.text_of(sample),
-            gap=samples.GAP_SECONDS,
-            count=samples.KEPT,
-            bytes=samples.MOST_BYTES,
-            lifetime=samples.LIFETIME_SECONDS * 1000,
-        )
-        return bool(added)
+    def add_activity(self, seconds: int, happened: Happened) -> None:
+        """Add what a process has seen happen to jobs, in a minute or an hour, given in seconds."""
+        rows = [noted.happened_text(*row) for row in happened]
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            self._call(
+                "add_activity", seconds=seconds, rows=b"".join(rows[first : first + ROWS_AT_ONCE])
+            )
 
-    def history(self) -> list[Sample]:
-        """Return the samples of the last hour, the oldest first."""
-        return samples.read(self._call("history"))
+    def activity(self, seconds: int, n: int) -> Iterator[tuple[float, Happened]]:
+        """Yield what happened in the last ``n`` windows of a minute or an hour.
+
+        With when each began, the oldest first. Pages overlap, since time goes on between them.
+        """
+        read = set[int]()
+        for back in range(n - 1, -1, 1 - WINDOWS_AT_ONCE):
+            page = self._call("activity", seconds=seconds, back=back, count=WINDOWS_AT_ONCE)
+            for number, fields in page:
+                if (window := int(number)) in read:
+                    continue
+                read.add(window)
+                yield window * seconds, noted.read_happened(fields)
 
     def note_act(self, act: str) -> None:
         """Keep an operator's act, as one line of JSON."""
-        self._call("note_act", act=act, count=samples.KEPT_ACTS, bytes=samples.MOST_BYTES)
+        self._call("note_act", act=act, count=noted.KEPT_ACTS, bytes=noted.MOST_BYTES)
 
     def acts(self) -> list[Act]:
         """Return the last acts of operators, the newest first."""
-        return samples.read_lines(Act, self._call("acts").split(b"\n"))
+        return noted.read_lines(Act, self._call("acts").split(b"\n"))
 
     def note_finished(self, jobs: Sequence[str], count: int) -> None:
         """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
@@ -311,9 +318,7 @@ class ListStore(OperatorStore):
 
     def finished_jobs(self, start: int, count: int) -> list[FinishedJob]:
         """Return a page of the last jobs that have ended; what is damaged is left out."""
-        return samples.read_lines(
-            FinishedJob, self._call("finished_jobs", start=start, count=count)
-        )
+        return noted.read_lines(FinishedJob, self._call("finished_jobs", start=start, count=count))
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""

@@ -10,7 +10,6 @@ from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
 _PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
-_SAMPLE = re.compile(r"[\d.]+ \d+ \d+ (-|[\d.]+)(\|[^ |]+ \d+ \d+ (-|[\d.]+))*")
 _REPORT = re.compile(r"\d\S* \S+ \S+ [\d.]+")
 _KIND = re.compile(r"(task|plain)(/[\d.]+)?")
 
@@ -59,13 +58,6 @@ def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
         yield ("key", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
-def _the_history_is_short(a: Audit) -> Iterator[Found]:
-    newest = a.space.one("history", "")  # its first line only
-    if newest and not _SAMPLE.fullmatch(newest):
-        text = f"the newest sample of the history cannot be read: {newest[:80]!r}"
-        yield ("key", "history"), text
-
-
 def _queues_are_of_known_workers(a: Audit) -> Iterator[Found]:
     known = {text.split(" ")[0] for text in a.space.one("workers", {})}
     for owner in sorted(set(a.space.one("worker_queues", {})) - known):
@@ -80,6 +72,5 @@ REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _unused_queues_hold_nothing),
     ("I11", _kinds_are_known),
     ("I11", _the_rebuild_goes_on),
-    ("I11", _the_history_is_short),
     ("I11", _queues_are_of_known_workers),
 )

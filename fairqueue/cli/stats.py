@@ -1,4 +1,4 @@
-"""``fairqueue stats``: counts per workspace and queue, and what is paused."""
+"""``fairqueue stats``: counts per workspace and queue, what is paused, and what happened."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from fairqueue.cli._format import count_jobs, counted, duration, listed, printab
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
 from fairqueue.rows import Overview
-from fairqueue.tables import OBSERVED, WORKSPACES
+from fairqueue.tables import OBSERVED, WORKSPACES, of_activity
 
+KINDS = ("workspace", "queue", "task")
 SUMMED = ("waiting", "scheduled", "running", "dead", "lost", "would_block", "would_reject")
 NONE = "No workspace has jobs, limits or history."
 
@@ -36,12 +37,20 @@ NONE = "No workspace has jobs, limits or history."
     metavar="[DURATION]",
     help="Look again every 2 seconds, or after this time, until Ctrl-C.",
 )
+@click.option(
+    "--since",
+    callback=as_seconds,
+    help="Show what happened instead, such as 1h, at most 8d.",
+)
+@click.option("--by", type=click.Choice(KINDS), help="With --since: a row for each of these.")
+@click.option("--queue", help="With --since: only jobs of this queue.")
+@click.option("--task", help="With --since: only jobs of this task or actor.")
 @json_option
 @connection_options
 def stats(
     *, url: str, namespace: str | None, watch: float | None, as_json: bool, **choice: Any
 ) -> None:
-    """Show the jobs of each workspace, and what is paused.
+    """Show the jobs of each workspace, and what is paused; with --since, what happened.
 
     Of more than 1,000 workspaces, those with the most jobs are shown, found by a sample of the
     jobs; --all looks at each. Running jobs include those of a dead worker until their leases
@@ -49,12 +58,16 @@ def stats(
     are observed and not enforced, two more columns count the starts and publishes that the limits
     would have stopped.
     """
+    past = _past(choice)
     if choice["everything"] and (choice["top"] or choice["workspaces"]):
         raise click.UsageError("--all shows every workspace: pass it without --top and --workspace")
     with opened_queue(url, namespace) as core:
         where = {"url": shown_url(url), "namespace": core.settings.namespace}
         while True:
-            _show(core, where, choice, as_json=as_json, clears=watch is not None and not as_json)
+            answer = _of_now(core, where, choice) if past is None else _of_past(core, where, **past)
+            if watch is not None and not as_json:
+                click.clear()  # only a terminal
+            answer.print(as_json=as_json)
             if watch is None:
                 break
             try:
@@ -63,16 +76,34 @@ def stats(
                 break
 
 
-def _show(
-    core: FairQueue, where: dict[str, str], choice: dict[str, Any], *, as_json: bool, clears: bool
-) -> None:
+def _past(choice: dict[str, Any]) -> dict[str, Any] | None:
+    """Take the options of ``--since`` out of the others; None: it was not given."""
+    since, by = choice.pop("since"), choice.pop("by")
+    of = [Scope(kind, name) for kind in ("queue", "task") if (name := choice.pop(kind))]
+    if since is None:
+        if by or of:
+            raise click.UsageError("--by, --queue and --task need --since")
+        return None
+    if choice["top"] or choice["everything"] or len(choice["workspaces"]) > 1:
+        raise click.UsageError("--since takes one --workspace, and neither --top nor --all")
+    of += map(Scope.workspace, choice["workspaces"])
+    return {"by": by or "workspace", "since": since, "of": of}
+
+
+def _of_past(core: FairQueue, where: dict[str, str], *, by: Any, **past: Any) -> Answer:
+    rows = core.activity.table(by, **past)
+    waits = {"wait_p50_seconds": 0.5, "wait_p95_seconds": 0.95}
+    told = [asdict(row) | {name: row.wait(part) for name, part in waits.items()} for row in rows]
+    text = listed(of_activity(by), rows, "Nothing happened in that time.")
+    return Answer({**where, "by": by, "rows": told}, text)
+
+
+def _of_now(core: FairQueue, where: dict[str, str], choice: dict[str, Any]) -> Answer:
     found = core.views.overview(**choice)
-    if clears:
-        click.clear()  # only a terminal
-    Answer(_as_dict(found, where), _as_text(found, where)).print(as_json=as_json)
     for row in found.workspaces if choice["workspaces"] else ():
         if not (row.waiting or row.scheduled or row.running or row.dead):
             hint_at_unseen(core, Scope.workspace(row.workspace))
+    return Answer(_as_dict(found, where), _as_text(found, where))
 
 
 def _as_dict(found: Overview, where: dict[str, str]) -> dict[str, object]:

@@ -26,7 +26,6 @@ from fairqueue.dashboard._checkup import Checkup
 from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https, path_of
 from fairqueue.dashboard._pages import PAGES, View, find, given
 from fairqueue.dashboard._remembered import Remembered
-from fairqueue.dashboard._sampler import Sampler
 from fairqueue.dashboard._several import joined
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
@@ -97,7 +96,6 @@ class _Dashboard:
 
     def __init__(self, view: View, access: Access, *, owns_queue: bool) -> None:
         self._view, self._access, self._owns_queue = view, access, owns_queue
-        self._sampler = Sampler(view.queue)
         self.app = Starlette(
             routes=[
                 *(Route(path, self._page) for path in PAGES),
@@ -115,9 +113,7 @@ class _Dashboard:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self._sampler.begin()
         yield
-        await run_in_threadpool(self._sampler.stop)
         if self._owns_queue:
             await run_in_threadpool(self._view.queue.close)
 
@@ -131,7 +127,6 @@ class _Dashboard:
 
     async def _page(self, request: Request) -> Response:
         """Show a page, with the result of this visitor's last form."""
-        self._sampler.begin()
         path = path_of(request)
         context = await run_in_threadpool(self._read, request, path)
         context["notice"] = unquote(request.cookies.get(NOTICE, ""))[:MOST_NOTICE]

@@ -45,7 +45,12 @@ NAVIGATION = (
 MOST_OF_NAME = 300
 """Most characters of a text; only reasons of dead letters and ids of jobs may have more."""
 MOST_OF_TEXT = 4000
-INSIDE = {"/workspace": "/workspaces", "/job": "/waiting"}
+INSIDE = {
+    "/workspace": "/workspaces",
+    "/queue": "/queues",
+    "/task": "/tasks",
+    "/job": "/waiting",
+}
 """The navigation entry of other pages."""
 
 

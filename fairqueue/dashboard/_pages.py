@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
+from fairqueue._activity import Activity
 from fairqueue._queue import FairQueue
 from fairqueue._settings import LIMITS
 from fairqueue._types import DeadLetter, Delivery, Scope
@@ -33,9 +34,10 @@ from fairqueue.explained import (
     explain_workers,
 )
 from fairqueue.messages import masked, shown
+from fairqueue.operate.activity import By
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import seconds_in
-from fairqueue.rows import DeadFilter, Overview, Sample
+from fairqueue.rows import DeadFilter, Overview
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     ACTS,
@@ -54,6 +56,7 @@ MOST_SCHEDULES = 1000
 MOST_HISTORY = 1000
 MOST_COUNTED = 500
 """Dead letters that match are counted up to this number, for the buttons that act on all."""
+MOST_OF_SCOPE = 20
 CURES = {
     "pause": ("/pauses", "Resume"),
     "concurrency": ("/limits", "Limits"),
@@ -116,27 +119,25 @@ class View:
         """Return the workspaces and queues now."""
         return self.once("overview", self.queue.views.overview)
 
-    def history(self) -> list[Sample]:
-        """Return the samples of the last hour."""
-        return self.once("history", self.queue.views.history)
+    def activity(self, by: By | None = None, *of: Scope) -> list[Activity]:
+        """Return what happened in each minute of the last hour."""
+        read = partial(self.queue.activity.series, by, of=of)
+        return self.remembered.get(f"activity {by} {of}", read, times=10)
+
+    def pictures(self, *of: Scope) -> Context:
+        """Return the pictures of the last hour, and their figures."""
+        rows = self.activity(None, *of)
+        figures = [row for row in reversed(rows) if row.happened]
+        return {"pictures": _pictures.of_activity(rows), "figures": figures}
 
     def hint(self, scope: Scope) -> str | None:
         """Return which name is meant, if this one is not in use: many are read for that."""
         read = partial(self.queue.views.hint, scope)
         return self.remembered.get(f"hint {scope.kind} {scope.name}", read, times=10)
 
-    def now(self) -> float:
-        """Return the time that pictures end at: by the newest sample, else by this host."""
-        samples = self.history()
-        return max(samples[-1].time if samples else 0.0, time.time())
-
-
-def _oldest(sample: Sample) -> float:
-    return sample.oldest_wait_seconds or 0.0
-
 
 def _overview(view: View, _: Query) -> Context:
-    overview, samples, now = view.overview(), view.history(), view.now()
+    overview = view.overview()
     waits = [row.oldest_wait_seconds or 0.0 for row in overview.workspaces]
     return {
         "status": view.remembered.get("status", view.queue.doctor.status, times=10),
@@ -145,11 +146,8 @@ def _overview(view: View, _: Query) -> Context:
         "rows": overview.workspaces[:12],
         "oldest": max(waits, default=0.0),
         "dead": sum(row.dead for row in overview.workspaces),
-        "share_picture": _pictures.shares(samples, now),
-        "wait_picture": _pictures.lines(
-            samples, now, "Longest wait", _oldest, _pictures.round_up_seconds
-        ),
-        "queued_picture": _pictures.lines(samples, now, "Queued jobs", lambda s: s.queued),
+        "share_picture": _pictures.shares(view.activity("workspace")),
+        **view.pictures(),
     }
 
 
@@ -205,7 +203,6 @@ def _workspace(view: View, query: Query) -> Context:
     name, views = query.get("name", ""), view.queue.views
     scope, found = Scope.workspace(name), views.why(workspace=name)
     (row,) = views.overview(workspaces=[name]).workspaces
-    samples, now = view.history(), view.now()
     return {
         "name": name,
         "row": row,
@@ -216,12 +213,29 @@ def _workspace(view: View, query: Query) -> Context:
         "running": views.running(workspace=name, n=20, arguments=True),
         "waiting": views.waiting(workspace=name, n=10),
         "hint": view.hint(scope) if found.state is JobState.IDLE else None,
-        "running_picture": _pictures.lines(
-            samples, now, "Running jobs", lambda s: _pictures.of_workspace(s, name).running
-        ),
-        "waiting_picture": _pictures.lines(
-            samples, now, "Waiting jobs", lambda s: _pictures.of_workspace(s, name).waiting
-        ),
+        **view.pictures(scope),
+    }
+
+
+def _scope(kind: Literal["queue", "task"], view: View, query: Query) -> Context:
+    """Show a queue or a task: its last hour, its limits, and the workspaces that used it."""
+    name = query.get("name", "")
+    scope = Scope(kind, name)
+    read = partial(view.queue.activity.table, of=[scope])
+    rows = view.remembered.get(f"workspaces of {kind} {name}", read, times=10)
+    pauses = view.once("pauses", view.queue.pauses.list)
+    return {
+        "kind": kind,
+        "name": name,
+        "paused": any((row.scope, row.name) == (kind, name) for row in pauses),
+        "starts": sum(row.starts for row in rows),
+        "failures": sum(row.failures for row in rows),
+        "rejections": sum(row.rejections for row in rows),
+        "limits": view.queue.limits.get(scope),
+        "edited": edited(scope),
+        "hint": None if rows else view.hint(scope),
+        "rows": rows[:MOST_OF_SCOPE],
+        **view.pictures(scope),
     }
 
 
@@ -296,7 +310,7 @@ def _history(view: View, query: Query) -> Context:
 
 def _schedules(view: View, query: Query) -> Context:
     rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
-    within = sum(not row.paused and (row.next or 0) < view.now() + 3600 for row in rows)
+    within = sum(not row.paused and (row.next or 0) < time.time() + 3600 for row in rows)
     listing = _listing(SCHEDULES, "There is no schedule.") | _paged(rows, query)
     return listing | {"within": within}
 
@@ -419,6 +433,8 @@ PAGES: dict[str, Page] = {
     "/workspace": Page("workspace.html", "Workspace", _workspace),
     "/queues": Page("list.html", "Queues", _queues),
     "/tasks": Page("list.html", "Tasks", _tasks),
+    "/queue": Page("scope.html", "Queue", partial(_scope, "queue")),
+    "/task": Page("scope.html", "Task", partial(_scope, "task")),
     "/limits": Page("limits.html", "Limits", _limits),
     "/running": Page("running.html", "Running", _running),
     "/waiting": Page("waiting.html", "Waiting", _waiting),

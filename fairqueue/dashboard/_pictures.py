@@ -1,6 +1,6 @@
-"""Pictures of the last hour, as SVG: areas of shares, and lines of what waits.
+"""Pictures of the last hour, as SVG: areas of shares, and lines of what happened.
 
-An SVG stretches to its frame, so it has no text; the labels around it are HTML.
+An SVG stretches to its frame, so its text is only read aloud; the labels around it are HTML.
 """
 
 from __future__ import annotations
@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import ceil, log10
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from fairqueue.rows import Sample, WorkspaceSample
+from fairqueue._activity import Activity
+from fairqueue.plain import duration
 
-SPAN_SECONDS = 3600.0
-GAP_SECONDS = 100.0
-"""Without a sample for longer, the picture has a gap."""
 WIDTH, HEIGHT = 720.0, 100.0
 COLOURS = 7
 """Workspaces with a colour of their own; the others share one."""
 Point = tuple[float, float]
-Value = Callable[[Sample], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +37,38 @@ class Entry:
 class Picture:
     """A picture, its scale, and its colours."""
 
+    title: str
     svg: Markup
-    top: float
+    top: str = ""
     legend: tuple[Entry, ...] = ()
     is_empty: bool = False
 
 
-def _x(at: float, now: float) -> float:
-    return round(WIDTH * (1 - (now - at) / SPAN_SECONDS), 1)
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a picture."""
 
-
-def _runs(samples: Sequence[Sample], now: float) -> Iterator[list[Sample]]:
-    """Yield samples that follow each other without a gap."""
-    run: list[Sample] = []
-    for sample in samples:
-        if now - sample.time > SPAN_SECONDS:
-            continue
-        if run and sample.time - run[-1].time > GAP_SECONDS:
-            yield run
-            run = []
-        run.append(sample)
-    if run:
-        yield run
+    css: str
+    name: str
+    value: Callable[[Activity], float | None]
 
 
 def _area(tops: Sequence[Point], bottoms: Sequence[Point], css: str) -> str:
-    """An area between two lines; a single point becomes a bar, so that it can be seen."""
-    if len(tops) == 1:
-        (x, high), low = tops[0], bottoms[0][1]
-        tops, bottoms = [(x - 3, high), (x, high)], [(x - 3, low), (x, low)]
+    """An area between two lines."""
     points = " ".join(f"{x:g},{y:g}" for x, y in [*tops, *reversed(bottoms)])
     return f'<polygon class="{css}" points="{points}"/>'
 
 
-def _line(points: Sequence[Point], css: str) -> str:
-    return f'<polyline class="{css}" points="{" ".join(f"{x:g},{y:g}" for x, y in points)}"/>'
-
-
-def _svg(title: str, shapes: Iterator[str]) -> Markup:
-    """A picture; what is in it are numbers and classes, never a name."""
+def _svg(title: str, told: str, shapes: Iterator[str]) -> Markup:
+    """A picture, with its text for screen readers."""
     lines = "".join(
         f'<line class="grid" x1="0" x2="{WIDTH:g}" y1="{y:g}" y2="{y:g}"/>'
         for y in (0.0, HEIGHT / 2, HEIGHT)
     )
-    return Markup(  # noqa: S704 - made of numbers and of this module's own words
-        f'<svg class="picture" role="img" aria-label="{title}" preserveAspectRatio="none" '
-        f'viewBox="0 0 {WIDTH:g} {HEIGHT:g}">{lines}{"".join(shapes)}</svg>'
+    return Markup(  # noqa: S704 - made of numbers, and of this module's own and escaped words
+        f'<svg class="picture" role="img" preserveAspectRatio="none" '
+        f'viewBox="0 0 {WIDTH:g} {HEIGHT:g}"><title>{escape(title)}</title>'
+        f"<desc>{escape(told)}</desc>{lines}{''.join(shapes)}</svg>"
     )
 
 
@@ -112,84 +96,106 @@ def round_up(value: float) -> float:
     return float(next(n * unit for n in (1, 2, 5, 10) if n * unit >= value))
 
 
-def _running(sample: Sample) -> dict[str, int]:
-    return {row.workspace: row.running for row in sample.workspaces if row.running}
-
-
-def shares(samples: Sequence[Sample], now: float) -> Picture:
-    """Areas one upon the other: the part that each workspace has of what runs."""
-    totals = Counter[str]()
-    of_all = 0
-    for sample in samples:
-        totals.update(_running(sample))
-        of_all += sample.running
-    named = [name for name, _ in totals.most_common(COLOURS)]
-    svg = _svg("Shares of the running jobs in the last hour", _layers(samples, now, named))
-    legend = [Entry(f"c{n}", name, totals[name] / max(1, of_all)) for n, name in enumerate(named)]
+def shares(rows: Sequence[Activity]) -> Picture:
+    """Areas one upon the other: the part of the worker-seconds that each workspace has."""
+    totals = Counter[str | None]()
+    minutes: list[dict[str | None, float]] = []
+    for _, group in groupby(rows, key=lambda row: row.since):
+        minutes.append({row.name: row.worker_seconds for row in group})
+        totals.update(minutes[-1])
+    of_all = sum(totals.values())
+    named = [name for name, seconds in totals.most_common() if name is not None and seconds]
+    named = named[:COLOURS]
+    legend = [Entry(f"c{n}", name, totals[name] / of_all) for n, name in enumerate(named)]
     others = of_all - sum(totals[name] for name in named)
-    legend += [Entry("other", None, others / of_all)] if others else []
-    return Picture(svg, 1.0, tuple(legend), is_empty=not of_all)
+    legend += [Entry("other", None, others / of_all)] if others > 0 else []
+    title = "Shares of the worker time"
+    told = ", ".join(f"{entry.name or 'others'} {entry.value:.0%}" for entry in legend)
+    svg = _svg(title, told, _layers(minutes, named))
+    return Picture(title, svg, legend=tuple(legend), is_empty=not of_all)
 
 
-def _layers(samples: Sequence[Sample], now: float, named: Sequence[str]) -> Iterator[str]:
-    for run in _runs(samples, now):
-        below = [0.0] * len(run)
-        for n, name in enumerate([*named, None]):
-            above = [
-                low + (_part(sample, name) if name else _rest(sample, named))
-                for low, sample in zip(below, run, strict=True)
-            ]
+def _layers(minutes: Sequence[dict[str | None, float]], named: Sequence[str]) -> Iterator[str]:
+    below = [0.0] * len(minutes)
+    totals = [sum(minute.values()) or 1.0 for minute in minutes]
+    for n, name in enumerate([*named, None]):
+        above = [
+            low + (minute.get(name, 0.0) if name else 0.0) / total
+            for low, minute, total in zip(below, minutes, totals, strict=True)
+        ]
+        if name is None:
+            above = [1.0 if any(minute.values()) else 0.0 for minute in minutes]
+        if above != below:
             css = "other" if name is None else f"c{n}"
-            if above != below:
-                yield _area(_points(run, now, above), _points(run, now, below), css)
-            below = above
+            yield _area(_points(above), _points(below), css)
+        below = above
 
 
-def _part(sample: Sample, name: str) -> float:
-    return _running(sample).get(name, 0) / max(1, sample.running)
-
-
-def _rest(sample: Sample, named: Sequence[str]) -> float:
-    shown = _running(sample)
-    return max(0, sample.running - sum(shown.get(name, 0) for name in named)) / max(
-        1, sample.running
-    )
-
-
-def _points(run: Sequence[Sample], now: float, values: Sequence[float]) -> list[Point]:
-    """Place values between 0 and 1."""
-    heights = (round(HEIGHT * (1 - value), 2) for value in values)
-    return [(_x(sample.time, now), y) for sample, y in zip(run, heights, strict=True)]
+def _points(values: Sequence[float]) -> list[Point]:
+    """Place values between 0 and 1, each over the width of its minute."""
+    width = WIDTH / max(1, len(values))
+    return [
+        (round(x, 1), round(HEIGHT * (1 - value), 2))
+        for n, value in enumerate(values)
+        for x in (n * width, (n + 1) * width)
+    ]
 
 
 def lines(
-    samples: Sequence[Sample],
-    now: float,
+    rows: Sequence[Activity],
     title: str,
-    value: Value,
+    drawn: Sequence[Line],
     scale: Callable[[float], float] = round_up,
+    text: Callable[[float], str] = "{:,.0f}".format,
 ) -> Picture:
-    """One line, with a tinted area below it."""
-    top = scale(max(map(value, samples), default=0.0))
-    return Picture(
-        _svg(title, _curve(samples, now, value, top)),
-        top,
-        is_empty=not any(value(sample) for sample in samples),
-    )
+    """Lines, with a tinted area below the first."""
+    values = {line: [line.value(row) or 0.0 for row in rows] for line in drawn}
+    tops = {line.name: max(found, default=0.0) for line, found in values.items()}
+    top = scale(max(tops.values()))
+    told = ", ".join(f"{name}: at most {text(most)}" for name, most in tops.items())
+    svg = _svg(title, told, _curves(values, top))
+    legend = tuple(Entry(line.css, line.name, tops[line.name]) for line in drawn)
+    return Picture(title, svg, text(top), legend, is_empty=not any(tops.values()))
 
 
-def _curve(samples: Sequence[Sample], now: float, value: Value, top: float) -> Iterator[str]:
-    for run in _runs(samples, now):
-        values = [value(sample) / top for sample in run]
-        points = _points(run, now, values)
-        yield _area(points, _points(run, now, [0.0] * len(run)), "tint")
-        yield _line(points, "line")
+def _curves(values: dict[Line, list[float]], top: float) -> Iterator[str]:
+    for n, (line, found) in enumerate(values.items()):
+        points = _points([value / top for value in found])
+        if not n:
+            yield _area(points, _points([0.0] * len(found)), "tint")
+        words = " ".join(f"{x:g},{y:g}" for x, y in points)
+        yield f'<polyline class="line {line.css}" points="{words}"/>'
 
 
-def of_workspace(sample: Sample, name: str) -> WorkspaceSample:
-    """A workspace's part of a sample; zeros, where it is not in it."""
-    found = (row for row in sample.workspaces if row.workspace == name)
-    return next(found, WorkspaceSample(name, 0, 0, None))
+def of_activity(rows: Sequence[Activity]) -> list[Picture]:
+    """The pictures of a page: what started, what went wrong, how long jobs waited, what ran."""
+    return [
+        lines(rows, "Jobs started a minute", [Line("l0", "started", lambda row: row.starts)]),
+        lines(
+            rows,
+            "Failures a minute",
+            [
+                Line("l1", "failed runs", lambda row: row.failures),
+                Line("l2", "dead letters", lambda row: row.dead),
+                Line("l3", "rejected publishes", lambda row: row.rejections),
+            ],
+        ),
+        lines(
+            rows,
+            "Wait until the start",
+            [
+                Line("l0", "p95", lambda row: row.wait(0.95)),
+                Line("l2", "p50", lambda row: row.wait(0.5)),
+            ],
+            round_up_seconds,
+            duration,
+        ),
+        lines(
+            rows,
+            "Running on average",
+            [Line("l0", "running", lambda row: row.worker_seconds / row.seconds)],
+        ),
+    ]
 
 
 def bar(value: float, mark: float | None = None) -> Markup:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
+from fairqueue.operate.activity import Activities
 from fairqueue.operate.acts import Acts
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.history import History
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fairqueue.operate.doctor import Doctor
 
 __all__ = [
+    "Activities",
     "Acts",
     "DeadLetters",
     "History",
@@ -50,7 +52,7 @@ class Operators:
         self.jobs = Jobs(connected, settings)
         self.statuses = Statuses(connected)
         self.history = History(connected, settings)
-        self.acts = Acts(connected)
+        self.activity, self.acts = Activities(connected), Acts(connected)
         for part in ("pauses", "limits", "jobs", "dead"):
             self.acts.watch(getattr(self, part), part)
         self.registry = Registry(connected, settings)

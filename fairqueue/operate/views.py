@@ -13,7 +13,6 @@ from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.row_readers import Held
-from fairqueue._stores.samples import sample_of
 from fairqueue._stores.store import StoreBase
 from fairqueue._stores.views import MOST_FLOWS
 from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
@@ -35,7 +34,6 @@ from fairqueue.rows import (
     QueueRow,
     Runnable,
     RunningJobs,
-    Sample,
     TaskRow,
     Totals,
     WaitingJob,
@@ -348,21 +346,6 @@ class Views:
             rows[held.name] = _seen_with(rows.get(held.name), held)
         alive = with_apps(store, [row for row in rows.values() if gone or row.is_alive])
         return sorted(alive, key=lambda row: (row.worker, row.owner))
-
-    def note_sample(self, overview: Overview | None = None) -> bool:
-        """Add a sample to the history of the last hour, which a dashboard shows.
-
-        False: another process did so less than 30 seconds ago. It has the workspaces that run or
-        wait most; ``overview``: one that was just read.
-        """
-        return self._connected().note_sample(sample_of(overview or self.overview()))
-
-    def history(self) -> list[Sample]:
-        """Return samples of the last hour, the oldest first.
-
-        A dashboard takes them by :meth:`note_sample`; without one there are none.
-        """
-        return self._connected().history()
 
 
 def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | None) -> Demand:

@@ -22,8 +22,8 @@ SPARED = {
     "meta",  # fences and the clock: nothing that is stored says how far they have come
     "tasks",  # names
     *("retention", "limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
-    *("lost", "observed", "without_workspace", "totals", "imported", "history", "across"),  # counts
-    *("progress", "app_tasks"),  # what jobs and workers say
+    *("lost", "observed", "without_workspace", "totals", "imported", "across"),  # counts
+    *("progress", "app_tasks", "activity"),  # what jobs and workers say
     *("ended", "groups", "claimer", "imports_suspended", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""

@@ -80,6 +80,14 @@ def test_a_declared_queue_has_its_kind(world: World, plain: bool) -> None:
     assert world.store.is_plain("q") is plain
 
 
+def test_a_snapshot_has_the_weight(world: World) -> None:
+    """The share that a workspace is due depends on it."""
+    world.limit("a", weight=2.5)
+    world.publish("a")
+    world.publish("b")
+    assert (world.row("a").weight, world.row("b").weight) == (2.5, 1.0)
+
+
 def test_a_publish_declares_its_queue(world: World) -> None:
     """The queue is a task queue, and stays one when it is empty again."""
     world.publish()

@@ -61,7 +61,7 @@ def _play(queue: FairQueue, clock: ManualClock, hour: float) -> None:
         if running:
             queue.renew([(lease.fence, 1.0) for lease in running])
         running += queue.claim(["default", "mail"], SLOTS - len(running)).leases
-        queue.views.note_sample()
+        queue.tally.send_activity(queue.store.add_activity, now=True)
         if step == int(0.93 * hour / STEP_SECONDS):
             queue.pauses.pause(Scope.workspace("initech"))
         clock.advance(STEP_SECONDS)

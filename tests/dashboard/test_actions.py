@@ -11,7 +11,6 @@ import pytest
 
 from fairqueue import FairQueue, NewJob, Pause, Scope
 from fairqueue.dashboard._remembered import MOST, Remembered
-from fairqueue.dashboard._sampler import Sampler
 from tests.dashboard.serving import Visitor
 from tests.pauses import paused
 from tests.system.ledger import wait_for
@@ -246,13 +245,6 @@ def _wait_for(visitor: Visitor, text: str) -> str:
     """Load the doctor's page until it has this."""
     found: str = wait_for(lambda: (page := visitor.page("/doctor")) and text in page and page)
     return found
-
-
-def test_the_sampler_takes_a_sample(queue: FairQueue, visitor: Visitor) -> None:
-    """It begins with the first request at the latest, and goes on where the store is away."""
-    visitor.page("/")
-    Sampler(queue).sample()
-    assert len(queue.views.history()) == 1
 
 
 @pytest.mark.parametrize("times", [1, 10])

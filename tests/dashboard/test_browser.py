@@ -70,6 +70,7 @@ def _fresh(browser: Chromium) -> None:
 NAME = urlencode({"name": HOSTILE})
 PAGES = (
     *("/", "/workspaces", f"/workspace?{NAME}", "/queues", "/running", "/waiting", "/dead"),
+    *("/queue?name=mail", "/task?name=render", f"/task?{NAME}"),
     *("/tasks", "/limits", "/limits?scope=default", f"/limits?scope=task&{NAME}", "/pauses"),
     *("/schedules", "/history", "/acts", "/workers", "/doctor", "/sign-in"),
     *("/job?id=dead", "/job?id=runs", "/job?id=unknown"),

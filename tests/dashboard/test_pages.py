@@ -17,6 +17,8 @@ PAGES = (
     "/workspaces",
     "/queues",
     "/tasks",
+    "/queue?name=q",
+    "/task?name=t",
     "/limits",
     "/limits?scope=total",
     "/running",
@@ -52,7 +54,7 @@ def _fill(queue: FairQueue, name: str) -> str:
     queue.publish(b"", queue=name, workspace=name, task=name, job_id=name, delay_seconds=60)
     lease, _ = queue.claim([name], 2).leases
     queue.reject(lease, reason=name)
-    queue.views.note_sample()
+    queue.note_stop()
     queue.pauses.pause(Scope.workspace(name))
     queue.pauses.drain(Scope.queue(name))
     for scope in (Scope.queue(name), Scope.task(name)):
@@ -227,14 +229,20 @@ def test_workspaces_are_filtered_sorted_and_paged(queue: FairQueue, visitor: Vis
     assert "w49" not in visitor.page("/workspaces?filter=W5")
 
 
-def test_pictures_survive_a_restart(queue: FairQueue) -> None:
-    """The history is with the queue, not in the dashboard."""
-    queue.publish(b"", queue="q", workspace="acme")
-    queue.claim(["q"], 1)
-    queue.views.note_sample()
-    for _ in range(2):
-        with served(app(queue, allow_anyone=True)) as url, Visitor(base_url=url) as visitor:
-            assert '<polygon class="c0"' in visitor.page("/")
+def test_a_short_job_is_in_the_pictures(queue: FairQueue) -> None:
+    """Of the overview, and of its workspace, queue and task, with the figures beside them."""
+    queue.publish(b"", queue="mail", workspace="acme", task="t")
+    (lease,) = queue.claim(["mail"]).leases
+    queue.ack(lease, seconds=0.02)
+    queue.note_stop()
+    with served(app(queue, allow_anyone=True)) as url, Visitor(base_url=url) as visitor:
+        assert '<polygon class="c0"' in visitor.page("/")
+        for path in ("/", "/workspace?name=acme", "/queue?name=mail", "/task?name=t"):
+            page = visitor.page(path)
+            assert "<title>Jobs started a minute</title><desc>started: at most 1</desc>" in page
+            assert page.count('<tr data-row><td class="">20') == 1, path
+        assert ">acme</a>" in page
+        assert "Nothing in the last hour." in visitor.page("/queue?name=other")
 
 
 def test_the_overview_begins_with_what_is_wrong(queue: FairQueue, visitor: Visitor) -> None:

@@ -20,6 +20,8 @@ PAGES = (
     "/workspace?name=w77",
     "/queues",
     "/tasks",
+    "/queue?name=q1",
+    "/task?name=t1",
     "/limits",
     "/limits?scope=queue&name=q1",
     "/running",

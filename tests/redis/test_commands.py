@@ -56,6 +56,7 @@ def _flat(values: Iterable[Any]) -> Iterable[Any]:
 
 CALLS = {
     "DEL": _of("DEL", st.lists(KEYS, max_size=2)),
+    "EXPIRE": _of("EXPIRE", st.sampled_from([10**6, 0, -1, "x"])),
     "EXISTS": _of("EXISTS", st.lists(KEYS, max_size=2)),
     "GET": _of("GET"),
     "HDEL": _of("HDEL", SOME),

@@ -64,8 +64,7 @@ def test_no_page_of_a_list_is_long(redis_client: redis.Redis, world: World) -> N
         "tasks": admin.views.tasks,
         "workers": admin.views.workers,
         "pauses": admin.pauses.list,
-        "history": admin.views.history,
-        "sample": admin.views.note_sample,
+        "activity": admin.activity.table,
         "overview": admin.views.overview,
         "everything": lambda: admin.views.overview(everything=True),
         "names": lambda: admin.views.hint(

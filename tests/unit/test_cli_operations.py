@@ -274,6 +274,27 @@ def test_acts_are_listed(shell: Shell) -> None:
     assert "pauses" not in text
 
 
+def test_stats_of_the_past(shell: Shell) -> None:
+    """What happened, by workspace, queue or task; nothing of it reaches the terminal as it is."""
+    with FairQueue(shell.url, namespace=shell.namespace) as queue:
+        for name in ("acme \x1b", "b"):
+            queue.publish(b"", queue="q", workspace=name, task="t")
+        first, second = queue.claim(["q"], 2).leases
+        queue.ack(first, seconds=2.0)
+        queue.tally.ran(second.job, "failed", 1.0)
+    (row,) = shell.json("stats", "--since", "1h", "--workspace", "b")["rows"]
+    assert (row["name"], row["starts"], row["failures"], row["ends"]) == ("b", 1, 1, 0)
+    assert row["wait_p95_seconds"] <= 5
+    (row,) = shell.json("stats", "--since", "8d", "--by", "task", "--queue", "q")["rows"]
+    assert (row["name"], row["starts"], row["worker_seconds"]) == ("t", 2, 2.0)
+    text = shell.run("stats", "--since", "10m").stdout
+    assert "starts/min" in text
+    assert "\x1b" not in text
+    assert "Nothing happened" in shell.run("stats", "--since", "1h", "--task", "other").stdout
+    for wrong in (["--by", "task"], ["--since", "1h", "--top", "3"], ["--since", "9d"]):
+        shell.run("stats", *wrong, code=2)
+
+
 def test_the_history_is_listed(shell: Shell) -> None:
     """By workspace, task, id and outcome; nothing of it reaches the terminal as it is."""
     assert "history=N" in shell.run("history").stdout

@@ -130,6 +130,17 @@ class Commands:
         self._values.ends.take(key)
         return int(has_end)
 
+    def expire(self, key: bytes, seconds: Argument) -> int:
+        """Let a key expire after this time, at once if it is over; return whether there is one."""
+        lifetime = integer(seconds)
+        if key not in self._values.by_key:
+            return 0
+        if lifetime <= 0:
+            self._remove(key)
+        else:
+            self._values.end(key, lifetime)
+        return 1
+
     def time(self) -> Any:
         """Return seconds and microseconds."""
         seconds, micros = divmod(int(self._values.clock() * 1_000_000), 1_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
 import weakref
@@ -26,13 +27,14 @@ from fairqueue.errors import ConfigurationError
 Script = Callable[..., Any]
 
 PRELUDE = b"""
-local commands = ...
+local commands, pack, unpacked = ...
 local loadstring, unpack, functions = loadstring, unpack, {}
 redis = { call = function(name, ...)
   local reply = commands[name](...)
   if reply == nil then return false end
   return reply
 end }
+struct = { pack = pack, unpack = function(...) return unpack(unpacked(...)) end }
 function redis.register_function(one) functions[one.function_name] = one.callback end
 local function refuse(what)
   return function(_, name) error(what .. ' ' .. tostring(name), 2) end
@@ -53,6 +55,15 @@ end
 """
 _LEAST = -(2**63)  # what C makes of a number that is too large, or none
 _LuaTable = type(lua51.LuaRuntime().table())
+
+
+def _packed(form: bytes, *numbers: float) -> bytes:
+    """Pack numbers as ``struct.pack`` does in Redis, of which it knows ``I4`` and ``d``."""
+    return struct.pack(form.replace(b"I4", b"I"), *numbers)
+
+
+def _unpacked(table: Callable[[Any], Any], form: bytes, text: bytes, at: int = 1) -> Any:
+    return table(struct.unpack_from(form.replace(b"I4", b"I"), text, at - 1))
 
 
 def _reply(value: Any) -> Any:
@@ -97,7 +108,8 @@ class Database:
         commands = Commands(self.values, lua.table_from, chosen, score_text)
         named = {name.rstrip("_").upper().encode(): getattr(commands, name) for name in NAMES}
         self.commands: Any = lua.table_from(named)
-        self._load, self._bind = lua.execute(PRELUDE, self.commands)
+        unpacked = partial(_unpacked, lua.table_from)
+        self._load, self._bind = lua.execute(PRELUDE, self.commands, _packed, unpacked)
         self._libraries: set[str] = set()
         # Lua and the commands hold each other, unseen by Python's garbage collector.
         weakref.finalize(self, vars(commands).clear).atexit = False

@@ -19,7 +19,7 @@
     if (old.nodeType !== now.nodeType || old.nodeName !== now.nodeName) { old.replaceWith(now.cloneNode(true)); return; }
     if (old.nodeType === Node.TEXT_NODE) { if (old.data !== now.data) old.data = now.data; return; }
     if (old.nodeType !== Node.ELEMENT_NODE) return;
-    for (const { name } of [...old.attributes]) if (!now.hasAttribute(name) && !(name === "class" && old.matches("[data-row]"))) old.removeAttribute(name);
+    for (const { name } of [...old.attributes]) if (!now.hasAttribute(name) && name !== "open" && !(name === "class" && old.matches("[data-row]"))) old.removeAttribute(name);
     for (const { name, value } of [...now.attributes]) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     const before = [...old.childNodes], after = [...now.childNodes];
     after.forEach((child, n) => { if (before[n]) follow(before[n], child); else old.append(child.cloneNode(true)); });

@@ -99,6 +99,7 @@ function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice
   if DeadLetters.is_of_cancelled(name) then return end
   local is_own = reason == 'max_deliveries' or reason == 'expired'
   Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
+  Activity.died(name, queue, match(record, '^%S+ (%S+)') or '*')
 end
 
 -- Store a letter of this time, and drop the oldest ones where there are too many.

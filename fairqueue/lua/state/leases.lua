@@ -213,6 +213,7 @@ function Leases.expire(l, max_deliveries)
   else Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran)) end
   Settle.workspace(ws)
   Shard.count_in_all('leases_expired')
+  Activity.expired(l)
 end
 
 function Leases.release(l, due, counted, seconds, max_deliveries, declined)

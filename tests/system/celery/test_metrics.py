@@ -62,6 +62,16 @@ def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
 
 
 def test_a_worker_without_the_setting_serves_nothing(shop: Any) -> None:
-    """Metrics are opt-in."""
+    """Metrics are opt-in; the store is always told what happened to jobs, however short."""
     worker = shop.worker("-P", "solo", url=shop.url()).ready()
     assert "metrics of this worker" not in worker.log.read_text()
+    publisher = shop.publisher()
+    publisher.send("work", 0, workspace="ada")
+    publisher.send("work", 0, workspace="bea", kwargs={"seconds": "no number"})
+    shop.ledger.wait("end", 1)
+    worker.stop()
+    with shop.core() as core:
+        rows = {row.name: row for row in core.activity.table()}
+        assert [row.name for row in core.activity.table("queue")] == ["celery"]
+    assert (rows["ada"].starts, rows["ada"].ends, rows["ada"].failures) == (1, 1, 0)
+    assert (rows["bea"].starts, rows["bea"].failures) == (1, 1)

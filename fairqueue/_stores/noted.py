@@ -1,0 +1,46 @@
+"""Writes and reads what is noted for people: acts, ended jobs, and what happened by minute."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
+from fairqueue._keys import decode, encode_task
+
+T = TypeVar("T")
+
+MOST_BYTES = 262_144
+KEPT_ACTS = 1000
+HAPPENED = struct.Struct(f"<{len(HAPPENINGS) - 1}Id{len(WAITS) + 1}I")
+
+
+def read_lines(made: Callable[..., T], lines: Iterable[bytes]) -> list[T]:
+    """Read lines of JSON, each behind its time if it has one; what is damaged is left out."""
+    found = []
+    for line in lines:
+        before, brace, text = line.partition(b"{")
+        with suppress(ValueError, TypeError):
+            found.append(made(*map(float, before.split()), **json.loads(brace + text)))
+    return found
+
+
+def happened_text(names: Sequence[str | None], counts: Sequence[int]) -> bytes:
+    """Write what happened to jobs of a workspace, queue and task."""
+    field = " ".join("*" if name is OTHER else encode_task(name) for name in names)
+    return f"{field}\n".encode() + HAPPENED.pack(*counts)
+
+
+def read_happened(fields: Sequence[bytes]) -> Happened:
+    """Read what happened; what is damaged is left out."""
+    found: Happened = []
+    for field, text in zip(fields[::2], fields[1::2], strict=True):
+        with suppress(ValueError, struct.error):
+            workspace, queue, task = (
+                OTHER if name == "*" else decode(name) for name in field.decode().split(" ")
+            )
+            found.append(((workspace, queue, task), [*map(int, HAPPENED.unpack(text))]))
+    return found

@@ -1,0 +1,97 @@
+"""What happened to jobs, minute by minute and hour by hour: ``queue.activity``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from math import ceil
+from typing import Literal
+
+from fairqueue._activity import HAPPENINGS, WAITS, Activity
+from fairqueue._stores.store import StoreBase
+from fairqueue._types import Scope
+from fairqueue.errors import ConfigurationError
+
+By = Literal["workspace", "queue", "task"]
+KINDS = ("workspace", "queue", "task")
+MINUTE, HOUR = 60, 3600
+MINUTES_FOR, HOURS_FOR = 3 * HOUR, 8 * 24 * HOUR
+COUNTED = len(HAPPENINGS)
+NOTHING = (0,) * (COUNTED + len(WAITS) + 1)
+
+
+class Activities:
+    """Sums of what processes have seen happen, and have sent, every five seconds.
+
+    A process that is killed loses what it has not sent. They are kept by minute for three hours and
+    by hour for eight days. Of each minute and hour, at least the 100 busiest workspaces with a
+    queue and task are counted by themselves, the others together.
+    """
+
+    def __init__(self, connected: Callable[[], StoreBase]) -> None:
+        self._connected = connected
+
+    def table(
+        self,
+        by: By = "workspace",
+        *,
+        since: float = HOUR,
+        of: Sequence[Scope] = (),
+    ) -> list[Activity]:
+        """Return a row for each workspace, queue or task, the one with most starts first.
+
+        ``since``: how many seconds before now, in whole minutes, beyond 3 hours in whole hours.
+        ``of``: a workspace, queue or task, or several of them at once. Raises ConfigurationError
+        and StoreUnavailable.
+        """
+        windows, seconds = self._windows(since, KINDS.index(by), of)
+        found: dict[str | None, tuple[int, ...]] = {}
+        for name, counts in chain.from_iterable(sums.items() for sums in windows.values()):
+            found[name] = _sum(found.get(name, NOTHING), counts)
+        rows = [_row(name, min(windows), seconds, counts) for name, counts in found.items()]
+        return sorted(rows, key=lambda row: (row.name is None, -row.starts, -row.rejections))
+
+    def series(
+        self, by: By | None = None, *, since: float = HOUR, of: Sequence[Scope] = ()
+    ) -> list[Activity]:
+        """Return a row for each minute, beyond 3 hours for each hour, the oldest first.
+
+        ``by``: one for each workspace, queue or task that is seen in it.
+        """
+        windows, seconds = self._windows(since, by and KINDS.index(by), of)
+        span = seconds / len(windows)
+        if by is None:
+            windows = {at: windows[at] or {None: NOTHING} for at in windows}
+        return [
+            _row(name, at, span, counts)
+            for at in sorted(windows)
+            for name, counts in windows[at].items()
+        ]
+
+    def _windows(
+        self, since: float, by: int | None, of: Sequence[Scope]
+    ) -> tuple[dict[float, dict[str | None, tuple[int, ...]]], float]:
+        """Read each window, and how long all are; ``by``: which name a row has; None: none."""
+        if not 0 < since <= HOURS_FOR:
+            raise ConfigurationError(f"since must be above 0 and at most 8 days, not {since!r}")
+        wanted = [(KINDS.index(scope.kind), scope.name) for scope in of]
+        span = MINUTE if since <= MINUTES_FOR else HOUR
+        n = ceil(since / span)
+        found: dict[float, dict[str | None, tuple[int, ...]]] = {}
+        for begin, rows in self._connected().activity(span, n):
+            sums = found.setdefault(begin, {})
+            for names, counts in rows:
+                if all(names[kind] == name for kind, name in wanted):
+                    name = None if by is None else names[by]
+                    sums[name] = _sum(sums.get(name, NOTHING), counts)
+        return found, n * span
+
+
+def _sum(one: Iterable[int], other: Iterable[int]) -> tuple[int, ...]:
+    return tuple(map(int.__add__, one, other))
+
+
+def _row(name: str | None, since: float, seconds: float, counts: tuple[int, ...]) -> Activity:
+    named = dict(zip(HAPPENINGS, counts, strict=False))
+    worked = named.pop("milliseconds") / 1000
+    return Activity(name, since, seconds, **named, worker_seconds=worked, waits=counts[COUNTED:])
