@@ -29,7 +29,7 @@ OWN_FAULT, BUSY, NO_WORKSPACE = 429, 503, 400
 DETAILS = {
     OWN_FAULT: "Too many requests of this workspace: try again later.",
     BUSY: "The service is busy: try again later.",
-    NO_WORKSPACE: "The name of the workspace is not valid.",
+    NO_WORKSPACE: "The workspace name is too long or not valid.",
 }
 """What a client is told: nothing of limits, queues or other workspaces."""
 MISSING = "The request does not name a workspace."

@@ -123,7 +123,7 @@ def test_a_job_id_is_new_or_starts_as_asked_and_stays_short() -> None:
     own, other = job_ids("m.1")
     assert (own, other != job_ids("m.1")[1]) == ("m.1", True)
     assert message_id_of(other or "") == message_id_of("m.1") == "m.1"
-    assert job_ids("m", start="p") == ("m", "p.m")
+    assert job_ids("m", start="p") == ("m", "p~m")
     for unusable in ("", "m" * 201, "\ud800"):
         assert job_ids(unusable, start="p") == ("p", None)
 
