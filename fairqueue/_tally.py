@@ -5,19 +5,21 @@ Some of it is for metrics, if they are on. The activity is sent to the store now
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import weakref
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
 from fairqueue._threads import native_lock
 from fairqueue._types import Ending, Finish, Job, Lease, Published
 from fairqueue.errors import CapacityExceeded, FairQueueError
+
+log = logging.getLogger("fairqueue.activity")
 
 BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 """Upper bounds of a histogram's buckets, in seconds."""
@@ -212,8 +214,10 @@ class Tally:
         with self._lock:
             found = [*self._activity.take(now=now)]
         for seconds, happened in found:
-            with suppress(Exception):  # the caller has leases
+            try:
                 send(seconds, happened)
+            except Exception as error:  # noqa: BLE001 - the caller has leases
+                log.debug("the activity of some seconds is lost: %s", error)
 
     # What is counted
 
