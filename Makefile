@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own release-check clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -108,9 +108,9 @@ floor: $(VENV)/.dev-ready  ## The part of the matrix that CI needs: three Celery
 	  UV_PYTHON_DOWNLOADS=never $(BIN)/tox run -e "$$envs" --result-json .tox/ran.json $(TOX_ARGS); \
 	  played=$$?; $(BIN)/python -m tests.matrix.floor check .tox/ran.json && exit $$played
 
-peers: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueue://, compared
-	@$(BIN)/python -m tests.peers.fetch >/dev/null
-	@$(BIN)/python -m pytest -W ignore tests/peers/kombu_peers.py $(PYTEST_ARGS)
+kombu-own: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueue://, compared
+	@$(BIN)/python -m tests.kombu_own.fetch >/dev/null
+	@$(BIN)/python -m pytest -W ignore tests/kombu_own/kombu_peers.py $(PYTEST_ARGS)
 
 release-check: $(VENV)/.release-ready  ## Build wheel and sdist, check them, and play the wheel in an empty environment
 	@$(BIN)/python -m tests.release.check
