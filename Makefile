@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own release-check sbom clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -114,6 +114,9 @@ kombu-own: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueu
 
 release-check: $(VENV)/.release-ready  ## Build wheel and sdist, check them, and play the wheel in an empty environment
 	@$(BIN)/python -m tests.release.check
+
+sbom: $(VENV)/.release-ready  ## The wheel's run-time dependencies as CycloneDX, into dist/
+	@$(BIN)/python -m tests.release.sbom
 
 clean:  ## Remove what make has made
 	@rm -rf $(VENV) .site .bootstrap .tox .peers dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
