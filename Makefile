@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor peers release-check clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own peers release-check sbom clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -108,12 +108,18 @@ floor: $(VENV)/.dev-ready  ## The part of the matrix that CI needs: three Celery
 	  UV_PYTHON_DOWNLOADS=never $(BIN)/tox run -e "$$envs" --result-json .tox/ran.json $(TOX_ARGS); \
 	  played=$$?; $(BIN)/python -m tests.matrix.floor check .tox/ran.json && exit $$played
 
-peers: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueue://, compared
-	@$(BIN)/python -m tests.peers.fetch >/dev/null
-	@$(BIN)/python -m pytest -W ignore tests/peers/kombu_peers.py $(PYTEST_ARGS)
+kombu-own: $(VENV)/.dev-ready  ## kombu's own tests, on redis:// and on fairqueue://, compared
+	@$(BIN)/python -m tests.kombu_own.fetch >/dev/null
+	@$(BIN)/python -m pytest -W ignore tests/kombu_own/kombu_peers.py $(PYTEST_ARGS)
+
+peers: $(VENV)/.dev-ready  ## fairqueue beside rq, arq, BullMQ and others, each in an environment below .peers/; the page in docs/
+	@PYTHONPATH=benchmarks $(BIN)/python -m peers $(PEERS_ARGS)
 
 release-check: $(VENV)/.release-ready  ## Build wheel and sdist, check them, and play the wheel in an empty environment
 	@$(BIN)/python -m tests.release.check
+
+sbom: $(VENV)/.release-ready  ## The wheel's run-time dependencies as CycloneDX, into dist/
+	@$(BIN)/python -m tests.release.sbom
 
 clean:  ## Remove what make has made
 	@rm -rf $(VENV) .site .bootstrap .tox .peers dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,6 +1,6 @@
 """Fetches kombu's own integration tests, from the source distribution of the installed version.
 
-python -m tests.peers.fetch     unpacks them below .peers/, once per version, and prints where
+python -m tests.kombu_own.fetch     unpacks them below .peers/, once per version, and prints where
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.peers.differences import DIFFERENCES, FEWEST_ON_STOCK
+from tests.kombu_own.differences import DIFFERENCES, FEWEST_ON_STOCK
 
 STOCK, OURS = "redis", "fairqueue"
 

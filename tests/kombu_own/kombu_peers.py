@@ -1,7 +1,7 @@
 """kombu's own integration tests on its Redis transport and on ours, each with its own server.
 
 Queues that kombu alone declares are task queues here, so these tests run in the core.
-Run it with ``make peers``.
+Run it with ``make kombu-own``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kombu import Connection
 from fairqueue import FairQueue
 from fairqueue.testing import find_server
 from fairqueue_kombu_alias import add_aliases
-from tests.peers.conftest import OURS, STOCK
-from tests.peers.fetch import fetch
+from tests.kombu_own.conftest import OURS, STOCK
+from tests.kombu_own.fetch import fetch
 from tests.system.ledger import wait_for
 
 add_aliases()  # kombu by itself loads no plug-ins
