@@ -8,7 +8,7 @@ from typing import Any
 
 from fairqueue._stores.engine import Engine, Entry
 
-KEPT_MS = 600_000  # for keys that had a time to live
+KEPT_SECONDS = 600  # for keys that had a time to live
 
 
 def restore(engine: Engine, entries: list[Entry]) -> None:
@@ -16,10 +16,9 @@ def restore(engine: Engine, entries: list[Entry]) -> None:
     for entry in list(engine.dump()):
         engine.command("DEL", entry.key)
     for entry in entries:
+        _write(engine, entry.key, entry.value)
         if entry.expires:
-            engine.command("SET", entry.key, entry.value, "PX", KEPT_MS)
-        else:
-            _write(engine, entry.key, entry.value)
+            engine.command("EXPIRE", entry.key, KEPT_SECONDS)
 
 
 def _write(engine: Engine, key: bytes, value: Any) -> None:

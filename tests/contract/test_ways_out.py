@@ -17,13 +17,13 @@ MOST_IN_ONE_CALL = 128
 
 
 def traces(world: World, text: str) -> set[str]:
-    """The kinds of keys that hold this text, in the key or in the value; kept replies aside."""
+    """The kinds of keys that hold this text, in the key or in the value; kept replies and figures aside."""
     engine, found = world.store.engine, set()
     for key, value, _ in engine.dump():
         kind = key.decode().removeprefix(engine.keys.prefix).partition(":")[0]
         if text.encode() in key or text in repr(value):
             found.add(kind)
-    return found - {"claimer"}
+    return found - {"claimer", "activity"}
 
 
 def idle(world: World, worker: Worker, days: float, *queues: str) -> None:

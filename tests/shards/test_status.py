@@ -6,7 +6,7 @@ import pytest
 
 from fairqueue import FairQueue, JobState, NewJob
 
-RETRY = "r" * 16 + ".task-1"
+RETRY = "r" * 16 + "~task-1"
 
 
 def test_a_job_is_found_on_its_shard_and_after_a_move(

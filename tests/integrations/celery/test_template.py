@@ -83,7 +83,7 @@ def _sent(app: Celery, *, by_celery: bool) -> Iterator[list[str]]:
 def _without_ids(text: str) -> str:
     names: dict[str, str] = {}
     text = BASE64.sub(lambda found: f'"body": {_unpacked(found[1])!r}, "content', text)
-    text = re.sub(r"other_id='[\w-]{16}\.|group='[\w-]{16}'", "id", text)
+    text = re.sub(r"other_id='[\w-]{16}~|group='[\w-]{16}'", "id", text)
     text = ID.sub(lambda found: names.setdefault(found[0], f"id {len(names)}"), text)
     return TIME.sub("time", text)
 
