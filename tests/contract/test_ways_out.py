@@ -144,6 +144,7 @@ ALWAYS = {
     "totals",
     "tasks",
     "duration_estimates",
+    "activity",
     "claimer",
     "rebuild",
     "nodes",
