@@ -17,7 +17,7 @@ MOST_IN_ONE_CALL = 128
 
 
 def traces(world: World, text: str) -> set[str]:
-    """The kinds of keys that hold this text, in the key or in the value; kept replies and figures aside."""
+    """The kinds of keys that hold this text, without kept replies and figures."""
     engine, found = world.store.engine, set()
     for key, value, _ in engine.dump():
         kind = key.decode().removeprefix(engine.keys.prefix).partition(":")[0]
