@@ -137,7 +137,7 @@ def test_a_question_is_asked_before_harm(browser: Chromium, site: str) -> None:
 def test_limits_of_a_queue_are_set_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
     """From the list of queues to the form and back, by clicks."""
     browser.load(f"{site}/queues")
-    browser.click("a[title='Limits of this queue']")
+    browser.click("a[title='Limits of this queue'][href*='default']")
     browser.run("document.querySelector('[name=capacity]').value = '9000'")
     browser.click("form[action='/act/set-limits'] button")
     assert "capacity 9000" in browser.text()

@@ -1,7 +1,7 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
-local NONE = { weight = 1, burst = 1, weight_text = '1' }
+local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
   local many = call('HLEN', K.limits())
@@ -44,7 +44,7 @@ end
 
 -- What is asked most often: the weight as records have it, and whether anything may block.
 function Limits.complete(limits)
-  limits.weight_text = num(limits.weight)
+  limits.weighs = num(limits.weight)
   limits.may_block = limits.paused or limits.rate or limits.concurrency
   return limits
 end

@@ -62,7 +62,7 @@ function Settle.workspace(ws)
   if ws.is_unread then Rebuild.workspace(ws) end
   ws.dirty = true
   local limits, kept = ws.limits or Limits.of_workspace(ws), {}
-  if ws.weight ~= limits.weight_text or ws.move or limits.parent ~= ws.parent then
+  if ws.weight ~= limits.weighs or ws.move or limits.parent ~= ws.parent then
     Settle.weigh(ws)
   end
   local block = limits.may_block and Limits.block_of(ws)

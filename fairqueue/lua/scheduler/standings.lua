@@ -7,7 +7,7 @@
 --   taken: how many jobs the call has taken from its lane; element: the next one, once it was read
 --   leases: how many it had before the call, once that was read; freed: how many of them have ended
 local KNOWN_LIMITS =
-  ' weight weight_text burst concurrency capacity draining exempt named may_block '
+  ' weight weighs burst concurrency capacity draining exempt named may_block '
 
 -- nil: it does not stand as plainly as this.
 function Standings.read(plan, name)

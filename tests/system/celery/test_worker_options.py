@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
 pytestmark = pytest.mark.system
@@ -54,7 +55,7 @@ def test_several_workers_share_without_doubling(shop: Any) -> None:
     shop.ledger.wait("start", 15)
     workers[0].kill()
 
-    shop.ledger.wait("end", 90, seconds=40)
+    wait_for(lambda: len({row["n"] for row in shop.ledger.lines("end")}) == 90, seconds=40)
 
     starts = [(row["workspace"], row["n"]) for row in shop.ledger.lines("start")]
     assert set(starts) == {(f"t{n % 3}", n) for n in range(90)}
