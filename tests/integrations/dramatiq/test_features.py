@@ -300,8 +300,8 @@ def test_hooks_are_called_in_their_usual_order(full: StubBroker, start: Start) -
         seen.append("the actor itself")
 
     full.add_middleware(Diary())
+    send(work)  # before a worker is there, which may be faster than the end of this call
     start(full)
-    send(work)
     full.join("default", timeout=60_000)
     assert seen == [
         "before_enqueue work",
