@@ -258,7 +258,8 @@ def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publi
     call = _foreign_call(message, sources)
     delay_seconds = _seconds_until(call.fields.get("eta")) or 0.0
     workspace = workspace_or_default(call, core, must_publish=True)
-    about = Publication(call.task, delay_seconds, workspace)
+    task_id = str(call.fields.get("id") or "")
+    about = Publication(call.task, delay_seconds, workspace, task_id=task_id)
     by_headers = "task" in message["headers"] and _are_headers(sources)
     return about, bool(about.workspace) or by_headers or json_body(message) is not None
 
