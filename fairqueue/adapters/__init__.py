@@ -35,6 +35,7 @@ from fairqueue._publish.workspace_from import named_workspace as named_workspace
 from fairqueue._requests import Ticket as Ticket
 from fairqueue._settings import mask_password as mask_password
 from fairqueue._settings import split_settings as split_settings
+from fairqueue._stores import BROKER_SCHEMES as BROKER_SCHEMES
 from fairqueue._stores.redis.address import is_resolved_at_connect as is_resolved_at_connect
 from fairqueue._stores.redis.address import resolving_connections as resolving_connections
 from fairqueue._stores.redis.address import resolving_pool as resolving_pool
