@@ -12,8 +12,8 @@ import logging
 import time
 from typing import Any
 
-from celery.utils.functional import maybe_list
 from kombu.serialization import loads
+from kombu.utils.functional import maybe_list
 
 from fairqueue import FairQueue, FairQueueError
 
