@@ -80,7 +80,7 @@ dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace
   `!!workspace` with steps
   | with the last letter
 unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life);
-  `workspace::id`: the retry of the job with this id of its framework
+  `workspace::id`: the job of this framework id, if that differs
   | three looked at with each new one; rebuild
 keyed | hash | `queue job`: `workspace:task:key` | with its unique key
 retention | string | for how long and how many dead letters are kept, if not the defaults

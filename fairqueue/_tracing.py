@@ -19,7 +19,7 @@ Attributes = dict[str, str | int | float]
 
 
 @dataclass(frozen=True)
-class Delivery:
+class TracedDelivery:
     """The facts about a job in the span of its run."""
 
     queue: str
@@ -56,7 +56,7 @@ def _attributes(queue: str, task: str, workspace: str | None, message_id: str) -
     return found
 
 
-class Run:
+class TracedRun:
     """The span of one run, the current span until it ends."""
 
     def __init__(self, api: _Api, span: Any, context: Any) -> None:
@@ -140,7 +140,7 @@ class Tracing:
         attributes = _attributes(queue, task, workspace, message_id)
         return _publishing(self._api, carrier, attributes, is_collected=is_collected)
 
-    def run(self, carrier: Mapping[str, Any], delivery: Delivery) -> Run | None:
+    def run(self, carrier: Mapping[str, Any], delivery: TracedDelivery) -> TracedRun | None:
         """Begin the span of a run, as a child of its publish and linked with it."""
         api = self._api
         if api is None:
@@ -156,9 +156,9 @@ class Tracing:
             attributes=delivery.attributes(),
             links=[api.trace.Link(origin)] if origin.is_valid else None,
         )
-        return Run(api, span, context)
+        return TracedRun(api, span, context)
 
-    def describe_run(self, delivery: Delivery) -> None:
+    def describe_run(self, delivery: TracedDelivery) -> None:
         """Add the job's facts to the span that another library has begun for this run."""
         if self._api is not None:
             self._api.trace.get_current_span().set_attributes(delivery.attributes())

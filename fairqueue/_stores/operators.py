@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -254,14 +254,6 @@ class OperatorStore:
         known_by = encode_job(workspace, queue, job_id)
         found = self._call("withdraw", workspace=encode(workspace), id=known_by)
         return replies.job(job_id, queue, found[0]) if found else None
-
-    def find(
-        self, queue: str, text: bytes, words: Collection[bytes] = ()
-    ) -> Iterator[list[FoundJob]]:
-        """Yield jobs whose payload contains a text, in bounded steps; one may come twice."""
-        what: dict[str, Value] = {"text": text, "words": b"\n".join(words)}
-        for found in self._steps("find", queue=encode(queue), count=PAGE, **what):
-            yield [replies.found_job(job.decode()) for job in found]
 
     def locate(
         self, job_id: str, *, workspace: str | None, queue: str | None

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
 from fairqueue import Settings
+from fairqueue.adapters import BROKER_SCHEMES
 
-_SCHEMES = {
-    "fairqueue+socket": "unix",
-    "fairqueue+sentinel": "redis+sentinel",
-    "fairqueues+sentinel": "rediss+sentinel",
-    "fairqueue+cluster": "redis+cluster",
-    "fairqueues+cluster": "rediss+cluster",
-    "fairqueues": "rediss",
-    "fairqueue": "redis",
-}
 _STOCK_SCHEMES = {
     "redis+socket": "unix",
     "redis": "redis",
@@ -42,7 +35,7 @@ def core_url(url: str) -> str:
 
     Options that only kombu understands are dropped, because the app itself checks them.
     """
-    return _convert(url, _SCHEMES)
+    return _convert(url, BROKER_SCHEMES)
 
 
 def stock_url(url: str) -> str:
@@ -50,7 +43,7 @@ def stock_url(url: str) -> str:
     return _convert(url, _STOCK_SCHEMES)
 
 
-def _convert(url: str, schemes: dict[str, str]) -> str:
+def _convert(url: str, schemes: Mapping[str, str]) -> str:
     scheme, mark, rest = url.partition("://")
     if scheme not in schemes:
         return url

@@ -6,7 +6,6 @@ import click
 
 from fairqueue import Cancelled, FairQueue
 from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable
 from fairqueue.cli._output import confirm, progress
 from fairqueue.cli._scope import count_remaining
@@ -20,7 +19,7 @@ OUTCOMES = {
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--task-id", help="Celery task id or Dramatiq message id. Reads every job.")
+@click.option("--task-id", help="Another name for JOB.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="The job's workspace. Alone: cancel all jobs of it.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -36,9 +35,9 @@ def cancel(
 ) -> Answer:
     """Cancel one job, or all jobs of a workspace.
 
-    Name the JOB by its id or by --task-id; an id alone is looked for in every workspace. Waiting
-    and scheduled jobs are removed at once. The worker of a running job stops it at the next lease
-    renewal; the job does not run again. Exit code 1: there is no such job.
+    JOB is its id, or its Celery task id or Dramatiq message id; an id alone is looked for in every
+    workspace. Waiting and scheduled jobs are removed at once. The worker of a running job stops it
+    at the next lease renewal; the job does not run again. Exit code 1: there is no such job.
     """
     if job is None and task_id is None and workspace is not None and queue is None:
         return _cancel_all(core, workspace, yes=yes)
@@ -48,8 +47,6 @@ def cancel(
             "--workspace alone"
         )
     job = job or task_id or ""
-    if task_id is not None and (found := find_job(core, task_id, queue)):
-        job, workspace, queue = found, found.workspace, found.queue
     outcome = core.jobs.cancel(job, workspace=workspace, queue=queue)
     text = f"{printable(job)}: {OUTCOMES[outcome]}"
     result = {"job": job, "outcome": outcome.value}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,7 +14,6 @@ from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._choose import job_options, limit_option
 from fairqueue.cli._command import Answer, on_queue, options
 from fairqueue.cli._connect import Problem
-from fairqueue.cli._find_job import texts_of
 from fairqueue.cli._format import count_jobs, listed, moment, printable, table
 from fairqueue.cli._output import confirm, progress
 from fairqueue.explained import explain_called, explain_starts, explain_steps
@@ -65,7 +64,7 @@ def list_(core: FairQueue, *, limit: int, **chosen: Any) -> Answer:
 @on_queue
 def count_(core: FairQueue, **chosen: Any) -> Answer:
     """Count dead letters by reason and task, with the last error of each."""
-    rows = [row for one in _filters(chosen) for row in core.dead.count(one)]
+    rows = core.dead.count(_filter(chosen))
     shown = [
         [
             printable(row.reason),
@@ -85,17 +84,14 @@ def _shortened(error: str) -> str:
     return printable(error if len(error) <= ERROR_LENGTH else error[: ERROR_LENGTH - 1] + "…")
 
 
-def _filters(given: Mapping[str, Any], job: str | None = None) -> list[DeadFilter]:
-    """Return the filters whose matches are meant; a framework's id is spelt in one of two ways."""
-    chosen, task_id = filter_of({**given, "job_id": job or ""}), given["task_id"]
-    return [replace(chosen, text=text) for text in texts_of(task_id)] if task_id else [chosen]
+def _filter(given: Mapping[str, Any], job: str | None = None) -> DeadFilter:
+    return filter_of({**given, "job_id": job or given["task_id"]})
 
 
 def _chosen(
     core: FairQueue, given: Mapping[str, Any], job: str | None = None
 ) -> Iterator[DeadLetter]:
-    for chosen in _filters(given, job):
-        yield from core.dead.list(chosen, payloads=True)
+    return core.dead.list(_filter(given, job), payloads=True)
 
 
 def _as_dict(letter: DeadLetter) -> dict[str, Any]:
@@ -192,14 +188,14 @@ def _act(
     one, workspace = job or given["task_id"], given["workspace"]
     if bool(one) == all_of_them:
         raise click.UsageError("pass either a JOB, --task-id, or --all")
-    chosen, total = _filters(given, job), None
+    chosen, total = _filter(given, job), None
     where = "all workspaces" if workspace is None else printable(workspace)
     if all_of_them and not yes:
-        total = sum(row.count for each in chosen for row in core.dead.count(each))
+        total = sum(row.count for row in core.dead.count(chosen))
         of = "" if workspace is None else "workspace "
         confirm(question.format(f"{count_jobs(total)} of {of}{where}"), yes=False)
     with progress(done, total) as advance:
-        n = sum(act(each, progress=advance) for each in chosen)
+        n = act(chosen, progress=advance)
     if one and not n:
         raise _not_found(one, workspace)
     return Answer({"workspace": workspace, done: n}, f"{where}: {count_jobs(n)} {done}")

@@ -10,7 +10,6 @@ import click
 from fairqueue import FairQueue, JobState, Scope, Why
 from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable, table
 from fairqueue.cli._typed import as_typed
 from fairqueue.cli.limits import HEAD, rows_of
@@ -19,12 +18,11 @@ from fairqueue.messages import Arguments, shown
 from fairqueue.plain import moment
 
 RUNS = 20
-TASK_ID_HINT = "--task-id finds also a message that came from another broker"
 
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--task-id", help="Celery task id or Dramatiq message id. Reads every job.")
+@click.option("--task-id", help="Another name for JOB.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Look for a dead job in this workspace only.")
 @on_queue
@@ -39,17 +37,14 @@ def why(
     """Explain why a job waits.
 
     The output has what blocks the job, since when, until when, and what is ahead of it, its
-    arguments and its starts. Name the job by its id or its framework's. --task-id finds also a
-    message that came from another broker, unless it is dead. Exit code 1: there is no such job.
+    arguments and its starts. JOB is its id, or its Celery task id or Dramatiq message id. Exit code
+    1: there is no such job.
     """
     if (job is None) == (task_id is None):
         raise click.UsageError("pass either a JOB or --task-id")
     job = job or task_id
-    if task_id is not None and (by_task := find_job(core, task_id, queue)):
-        job, workspace, queue = by_task, by_task.workspace, by_task.queue
     found = core.views.why(job, queue=queue, workspace=workspace)
     is_unknown = found.state is JobState.UNKNOWN
-    hint = [TASK_ID_HINT] if is_unknown and task_id is None else []
     called, runs = Arguments(), core.history.list(job_id=job, most=RUNS)
     if found.job is not None and found.job.queue:
         of = found.job
@@ -58,7 +53,7 @@ def why(
     lines = [explain_state(found), *explain_called(called), *map(as_typed, explain_wait(found))]
     lines += explain_runs(runs)
     result = {**_as_dict(found), "called": asdict(called), "runs": [*map(asdict, runs)]}
-    return Answer(result, "\n".join([*lines, *hint]), int(is_unknown and not runs))
+    return Answer(result, "\n".join(lines), int(is_unknown and not runs))
 
 
 @click.command()

@@ -1,8 +1,8 @@
-"""Cancel, find, purge and move jobs: ``queue.jobs``."""
+"""Cancel, purge and move jobs: ``queue.jobs``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fairqueue._keys import encode_job
 from fairqueue._settings import Settings
@@ -16,7 +16,6 @@ from fairqueue._validation import (
     new_job_id,
     seconds_of_delay,
 )
-from fairqueue.errors import ConfigurationError
 from fairqueue.operate.located import locate
 from fairqueue.operate.progress import Progress, counted_steps, ignore
 from fairqueue.rows import FoundJob
@@ -52,31 +51,19 @@ class Jobs:
             queue=name_or_none("queue", queue),
         )
 
-    def withdraw(self, job_id: str, *, queue: str, workspace: str | None = None) -> Job | None:
+    def withdraw(
+        self, job_id: str, *, queue: str | None = None, workspace: str | None = None
+    ) -> Job | None:
         """Remove and return a waiting or scheduled job; None: there is none of this id.
 
         A running job is left alone. The returned job has neither its delay nor its expiry. A worker
-        tells its framework that it was cancelled, as with :meth:`cancel`.
+        tells its framework that it was cancelled, and the job is searched for, as with
+        :meth:`cancel`.
         """
-        job = self._located(job_id, workspace, check_name("queue", queue))
+        job = self._located(job_id, workspace, queue)
         if job is None:
             return None
         return self._connected().withdraw(job, workspace=job.workspace, queue=job.queue)
-
-    def find(
-        self, text: bytes, *, queue: str, followed_by: Collection[bytes] = ()
-    ) -> list[FoundJob]:
-        """Return a queue's waiting, scheduled or running jobs whose payload contains a text.
-
-        This finds a job by its framework's id. To find several at once, pass the ids as
-        ``followed_by``: one of them must stand between the first occurrence of the text and the
-        next quote. Every job of the queue is examined, in steps of bounded length.
-        """
-        if any(b"\n" in word or b'"' in word for word in followed_by):
-            raise ConfigurationError("followed_by must not contain quotes or line breaks")
-        steps = self._connected().find(check_name("queue", queue), text, followed_by)
-        jobs = (job for found in steps for job in found)
-        return list({(job.workspace, job): job for job in jobs}.values())
 
     def payload(self, job_id: str, *, workspace: str, queue: str) -> bytes | None:
         """Return the payload of a job, also of a dead one; None: there is none."""

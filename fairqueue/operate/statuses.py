@@ -16,7 +16,7 @@ FLEET_SECONDS = 5.0
 """How long one look at the workers serves for other jobs, too."""
 
 
-class Watch:
+class JobWatch:
     """Looks again and again what has become of a job."""
 
     def __init__(self, look: Callable[[], JobStatus | None]) -> None:
@@ -67,7 +67,7 @@ class Statuses:
         It looks every second, and goes on while the store is away. Of a job that is not known it
         yields nothing.
         """
-        watch = Watch(partial(self.job, job_id, workspace=workspace))
+        watch = JobWatch(partial(self.job, job_id, workspace=workspace))
         while not watch.is_over:
             status = watch.news()
             if status is not None:

@@ -84,12 +84,8 @@ class Transport(stock.Transport):
         if address.password:
             secret = address.password if include_password else mask
             login = f"{address.user or ''}:{secret}@"
-        if address.sentinels is not None:
-            return f"fairqueue+sentinel://{login}{address.sentinels}/{address.path_of_service}"
         scheme = "fairqueue" if address.tls is None else "fairqueues"
-        if address.cluster is not None:
-            return f"{scheme}+cluster://{login}{address.cluster}/{address.db}"
-        return f"{scheme}://{login}{','.join(address.servers)}/{address.db}"
+        return f"{scheme}{address.kind}://{login}{address.place}"
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""

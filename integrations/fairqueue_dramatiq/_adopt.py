@@ -16,7 +16,7 @@ from dramatiq.common import q_name
 from dramatiq.errors import ConnectionClosed, DecodeError
 
 from fairqueue import Outcome, StoreUnavailable
-from fairqueue.adapters import new_job_id, translated_redis_errors
+from fairqueue.adapters import job_ids, new_job_id, translated_redis_errors
 from fairqueue_dramatiq._messages import describe
 from fairqueue_dramatiq._publish import Publisher
 from fairqueue_dramatiq.errors import translated_errors
@@ -25,7 +25,7 @@ logger = logging.getLogger("fairqueue_dramatiq.adopt")
 
 RETRY_SECONDS = 0.5
 RESTART_SECONDS = 3.0
-DIGEST_BYTES = 12
+DIGEST_BYTES = 8
 
 
 def adopt(publisher: Publisher, message: Any, stopped: Event) -> bool:
@@ -46,12 +46,18 @@ def _publish_once(publisher: Publisher, message: Any) -> None:
     publish = publisher.exempt_publish(q_name(message.queue_name), message)
     job = publish(_adopted_id(message))
     if job.outcome is Outcome.REPEATED and not _may_be_redelivered(message):
-        publish(new_job_id())  # the same message was enqueued twice
+        publish(_job_id(message, new_job_id()))  # the same message was enqueued twice
+
+
+def _job_id(message: Any, start: str) -> str:
+    """An id that ends in the message's, by which the job is found."""
+    return job_ids(message.message_id, start=start)[1] or start
 
 
 def _adopted_id(message: Any) -> str:
     """The same for the same stored message."""
-    return hashlib.blake2b(message.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    digest = hashlib.blake2b(message.encode(), digest_size=DIGEST_BYTES).hexdigest()
+    return _job_id(message, digest)
 
 
 def _may_be_redelivered(message: Any) -> bool:

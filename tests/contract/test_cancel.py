@@ -167,35 +167,6 @@ def test_a_purge_works_in_bounded_steps(world: World) -> None:
     assert world.worker().take(5, "q", "q2") == []
 
 
-def test_jobs_are_found_by_their_payload(world: World) -> None:
-    """Waiting, scheduled and running jobs are found by a text in the payload and nowhere else."""
-    world.publish("needle", "needle", payload=b"hay\nhay")
-    world.publish("a", "x: {1}", payload=b'{"id": "needle"}\x00\n')
-    world.publish("a", "later", payload=b"\n--needle", delay_seconds=5)
-    for _ in range(300):
-        world.publish("b", payload=b"hay")
-    world.worker().take(2)
-    assert {job for some in world.store.find("q", b"needle") for job in some} == {"x: {1}", "later"}
-    assert [job for some in world.store.find("nowhere", b"needle") for job in some] == []
-
-
-def test_jobs_are_found_by_one_of_several_words(world: World) -> None:
-    """One pass finds the jobs whose payload has one of the words after the text."""
-    for job, payload in [
-        ("one", b'{"no": "b", "id": "a-1", "also": "b"}'),
-        ("other", b'{"id": "b-2"}'),
-        ("longer", b'{"id": "b-22"}'),
-        ("second", b'{"id": "c", "id": "a-1"}'),
-        ("none", b'"a-1"'),
-        ("cut", b'"id": "a-1'),
-    ]:
-        world.publish(job_id=job, payload=payload)
-
-    found = {job for some in world.store.find("q", b'"id": "', [b"a-1", b"b-2"]) for job in some}
-
-    assert found == {"one", "other", "cut"}
-
-
 def notices(world: World, *queues: str) -> list[DeadLetter]:
     """Take what a worker of these queues would report."""
     return world.store.take_failure_notices(queues or ("q",), n=9, hold_seconds=30)

@@ -77,7 +77,6 @@ def _clean(world: World) -> Any:
 
 
 CALLS: dict[str, Callable[[World], Any]] = {
-    "find": lambda world: world.store.find("q", b"nowhere"),
     "purge": lambda world: world.store.purge("q", task="t"),
     "waiting": lambda world: iter([world.store.waiting("q", n=100)]),
     "idle claims": _clean,

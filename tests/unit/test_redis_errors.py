@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from fairqueue import ConfigurationError, StoreUnavailable
-from fairqueue._stores.redis.errors import guarded
+from fairqueue._stores.redis.errors import translated_redis_errors
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from fairqueue._stores.redis.errors import guarded
 )
 def test_an_unavailable_store_is_reported_with_a_remedy(error: Exception, said: str) -> None:
     """Each way in which Redis rejects writes raises StoreUnavailable with its cause."""
-    with pytest.raises(StoreUnavailable, match=said) as caught, guarded():
+    with pytest.raises(StoreUnavailable, match=said) as caught, translated_redis_errors():
         raise error
     assert caught.value.__cause__ is error
 
@@ -41,11 +41,14 @@ def test_an_unavailable_store_is_reported_with_a_remedy(error: Exception, said: 
 )
 def test_a_rejected_user_is_a_configuration_error(error: Exception) -> None:
     """A rejected login or missing permission is not worth a retry."""
-    with pytest.raises(ConfigurationError, match="check the URL's user and password"), guarded():
+    with (
+        pytest.raises(ConfigurationError, match="check the URL's user and password"),
+        translated_redis_errors(),
+    ):
         raise error
 
 
 def test_an_error_in_a_script_is_not_translated() -> None:
     """A bug in a script is raised as Redis reports it."""
-    with pytest.raises(redis.ResponseError, match="attempt to index"), guarded():
+    with pytest.raises(redis.ResponseError, match="attempt to index"), translated_redis_errors():
         raise redis.ResponseError("user_script:3: attempt to index a nil value")

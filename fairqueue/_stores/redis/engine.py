@@ -28,7 +28,7 @@ from fairqueue._stores.redis.address import address_of, client_at, doubt_server,
 from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.connections import TIMEOUTS, Wire, confirmation_of, wire_of
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
-from fairqueue._stores.redis.errors import guarded, raise_told
+from fairqueue._stores.redis.errors import raise_told, translated_redis_errors
 from fairqueue._stores.redis.looking import pool_like
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
 from fairqueue._stores.redis.pages import Pages
@@ -234,7 +234,7 @@ class RedisEngine(Engine):
         """Guard calls over the client's own pool, which keeps a connection after any answer."""
         self.refuse_if_open()
         try:
-            with guarded():
+            with translated_redis_errors():
                 yield
         except StoreUnavailable as error:
             if isinstance(error.__cause__, redis.RedisError):

@@ -100,7 +100,7 @@ def remedy_of(error: Exception) -> str | None:
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def translated_redis_errors() -> Iterator[None]:
     """Translate errors of the client into ours, with the original as the cause."""
     try:
         yield

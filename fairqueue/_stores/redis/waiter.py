@@ -11,7 +11,7 @@ import redis
 
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis.connections import Wire, connect_soon
-from fairqueue._stores.redis.errors import guarded, is_withheld
+from fairqueue._stores.redis.errors import is_withheld, translated_redis_errors
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 from fairqueue._utils import is_readable
 
@@ -146,7 +146,7 @@ class RedisWaiter(Waiter):
     def _dropping(self) -> Iterator[None]:
         """Drop a connection that failed, and raise our own error."""
         try:
-            with guarded():
+            with translated_redis_errors():
                 yield
         except BaseException:
             self._drop()

@@ -67,6 +67,7 @@ end
 
 -- The short way where a workspace's own capacity is the only one, or does not apply.
 local is_plain = delay == '0' and #exempt == 1 and group .. expires .. key .. tick == ''
+  and not find(id, '~', 1, true)
 local raw = not is_stored and is_plain and find(how, '^[01]')
   and call('HGET', K.workspaces(), name)
 local has_room = raw
@@ -127,7 +128,8 @@ if not is_stored then
 end
 if schedule then Schedules.advance(schedule, 'published') end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
-if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id) end
+if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id)
+elseif exempt == '1' then Enqueue.hold_framework_id(name, queue, id, true) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task) end
 
 Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)

@@ -86,11 +86,11 @@ function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
   ws.has_entered = true
 end
 
--- The id that a framework has given a job and its retries is held like a unique key of no task. A
--- retry's own id ends in it.
-function Enqueue.hold_framework_id(name, queue, id)
+-- The id that a framework has given a job and its retries is held like a unique key of no task. The
+-- own id of a retry, and of a message from another broker, ends in it. unless_held: by another job.
+function Enqueue.hold_framework_id(name, queue, id, unless_held)
   local of_framework = match(id, '^[^/]+/[^/]*/[%w_]+~(.+)$')
-  if not of_framework then return end
+  if not of_framework or unless_held and Enqueue.retry_with(name, of_framework) then return end
   local field, job = name .. '::' .. of_framework, queue .. ' ' .. id
   call('HSET', K.unique(), field, job .. ' 0')
   call('HSETNX', K.keyed(), job, field)

@@ -23,6 +23,7 @@ from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._publish.batch import SENT, follows_publish
 from fairqueue_celery._publish.publish import is_task, next_delivery_tag, publish
+from fairqueue_celery._publish.revoke import withdraw_revoked
 
 logger = logging.getLogger("fairqueue_celery.channel")
 
@@ -135,6 +136,7 @@ class TaskQueues(virtual.Channel):
         is_lost = routing_key == SENT and self.broker.core.outages.is_away
         if not is_lost and not follows_publish(routing_key, put):
             put()
+            withdraw_revoked(self.broker.core, self, exchange, message)
 
     def _publish_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
         super()._put_fanout(exchange, message, routing_key, **kwargs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
@@ -54,16 +54,25 @@ class Address:
 
     def _without_query(self) -> str:
         login = _login(self.user, self.password)
-        if self.sentinels is not None:
-            scheme = "rediss+sentinel" if self.tls is not None else "redis+sentinel"
-            return f"{scheme}://{login}{self.sentinels}/{self.path_of_service}"
-        if self.cluster is not None:
-            scheme = "rediss+cluster" if self.tls is not None else "redis+cluster"
-            return f"{scheme}://{login}{self.cluster}/{self.db}"
         if self.path is not None:
             return f"unix://{login}{quote(self.path)}"
         scheme = "rediss" if self.tls is not None else "redis"
-        return f"{scheme}://{login}{','.join(self.servers)}/{self.db}"
+        return f"{scheme}{self.kind}://{login}{self.place}"
+
+    @property
+    def kind(self) -> str:
+        """What its scheme ends in."""
+        if self.sentinels is not None:
+            return "+sentinel"
+        return "" if self.cluster is None else "+cluster"
+
+    @property
+    def place(self) -> str:
+        """The hosts and the path of its URL."""
+        if self.sentinels is not None:
+            return f"{self.sentinels}/{self.path_of_service}"
+        hosts = ",".join(self.servers) if self.cluster is None else self.cluster
+        return f"{hosts}/{self.db}"
 
     @property
     def servers(self) -> list[str]:
@@ -117,59 +126,39 @@ def _from_url(url: str, client: Any) -> Address:
     scheme = parts.scheme.removeprefix("fairqueue+")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
-    user = _decoded(parts.username) or client.userid
-    password = _decoded(parts.password) or client.password
+    login, at, hosts = parts.netloc.rpartition("@")
+    found = Address(
+        user=_decoded(parts.username) or client.userid,
+        password=_decoded(parts.password) or client.password,
+        query=query,
+    )
     if scheme == "memory":
         return Address(memory=True, host=_decoded(parts.hostname), query=query)
     if scheme in {"sentinel", "cluster"}:
         given = client.ssl or str(getattr(client, "transport_cls", "")) in TLS_SCHEMES
-        tls = _tls(scheme, given, tls_query)
-        if scheme == "sentinel":
-            return _from_sentinels(parts, query, user, password, tls)
-        nodes, db = parts.netloc.rpartition("@")[2], _database(unquote(parts.path))
-        return Address(cluster=nodes, db=db, tls=tls, query=query, user=user, password=password)
+        found = replace(found, tls=_tls(scheme, given, tls_query))
+        path = unquote(parts.path)
+        if scheme == "cluster":
+            return replace(found, cluster=hosts, db=_database(path))
+        first, _, second = path.strip("/").partition("/")  # a service, a database, or both
+        service, db = (first, second) if second or not first.isdecimal() else ("", first)
+        return replace(found, sentinels=hosts, service=service or None, db=_database(db))
     if scheme in {"socket", "unix"}:
         db = query.pop("virtual_host", query.pop("db", "0"))
-        return Address(
-            path=unquote(parts.path), db=_database(db), query=query, user=user, password=password
-        )
-    login, at, hosts = parts.netloc.rpartition("@")
+        return replace(found, path=unquote(parts.path), db=_database(db))
     first, *others = hosts.split(",")
     for other in others:
         _port(parts._replace(netloc=other))
         if not other:
             raise ConfigurationError("the broker URL has a comma where no other host follows")
     parts = parts._replace(netloc=f"{login}{at}{first}")
-    return Address(
+    return replace(
+        found,
         host=_decoded(parts.hostname),
         port=_port(parts),
         others=tuple(others),
         db=_database(unquote(parts.path)),
         tls=_tls(scheme, client.ssl, tls_query),
-        query=query,
-        user=user,
-        password=password,
-    )
-
-
-def _from_sentinels(
-    parts: SplitResult,
-    query: dict[str, str],
-    user: str | None,
-    password: str | None,
-    tls: Mapping[str, Any] | None,
-) -> Address:
-    """The path is the service and the database, or one of them."""
-    first, _, second = unquote(parts.path).strip("/").partition("/")
-    service, db = (first, second) if second or not first.isdecimal() else ("", first)
-    return Address(
-        sentinels=parts.netloc.rpartition("@")[2],
-        service=service or None,
-        db=_database(db),
-        tls=tls,
-        query=query,
-        user=user,
-        password=password,
     )
 
 

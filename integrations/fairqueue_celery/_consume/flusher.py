@@ -7,18 +7,20 @@ hour later. What they acked, and what was claimed ahead for them, must not wait 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable
-from itertools import starmap
 
 from fairqueue import FairQueueError
 from fairqueue.adapters import Throttle, this_process
-from fairqueue_celery._consume.backoff import Backoff
 
 logger = logging.getLogger("fairqueue_celery.flusher")
 
 LOOK_EVERY_SECONDS = 0.02
+RETRY_SECONDS = (0.05, 1.0)
+"""At random: processes that have failed together do not try again together."""
+
 LOG_EVERY_SECONDS = 10.0
 
 
@@ -26,17 +28,14 @@ class Flusher:
     """One thread per process, asleep while nothing is pending."""
 
     def __init__(self) -> None:
-        self._flushes: dict[Callable[[], bool], Backoff] = {}
+        self._flushes: dict[Callable[[], bool], float] = {}  # not before this time
         self._wanted = threading.Event()
         self._pid: int | None = None
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
 
     def serve(self, flush: Callable[[], bool]) -> None:
-        """Call ``flush`` after each :meth:`look`, and again soon while it returns True.
-
-        One that fails again and again is called less and less often, up to about once a second.
-        """
-        self._flushes[flush] = Backoff()
+        """Call ``flush`` after each :meth:`look`, and again soon while it returns True or fails."""
+        self._flushes[flush] = 0.0
 
     def leave(self, flush: Callable[[], bool]) -> None:
         """Call it no more."""
@@ -61,21 +60,19 @@ class Flusher:
             busy = True
             while busy:
                 time.sleep(LOOK_EVERY_SECONDS)
-                busy = sum(starmap(self._flush, list(self._flushes.items()))) > 0
+                busy = sum(map(self._flush, list(self._flushes))) > 0
 
-    def _flush(self, flush: Callable[[], bool], backoff: Backoff) -> bool:
-        if backoff.seconds_left > 0:
+    def _flush(self, flush: Callable[[], bool]) -> bool:
+        if time.monotonic() < self._flushes.get(flush, 0.0):
             return True
         try:
-            waits = flush()
+            return flush()
         except FairQueueError as error:
             self._log("job endings could not be reported to Redis, trying again: %s", error)
         except Exception as error:  # noqa: BLE001 - the loop must live; it is logged
             self._log("reporting job endings failed, trying again: %r", error)
-        else:
-            backoff.succeeded()
-            return waits
-        backoff.failed()
+        if flush in self._flushes:
+            self._flushes[flush] = time.monotonic() + random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
         return True
 
     def _log(self, text: str, error: Exception) -> None:

@@ -12,12 +12,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fairqueue import ConfigurationError, FairQueue, WorkspaceUnresolved
 from fairqueue.adapters import (
     Throttle,
     following_client,
+    job_ids,
     new_job_id,
     translated_redis_errors,
 )
@@ -47,6 +49,8 @@ UNREAD = "unread"
 class Adopted:
     """One message as a job."""
 
+    job_id: str
+    """It ends in the task's id, by which the job is found."""
     workspace: str | None = None
     task: str = ""
     priority: int = 0
@@ -54,19 +58,23 @@ class Adopted:
     kind: str = UNREAD
 
 
-def as_job(message: bytes, core: FairQueue) -> Adopted:
-    """What the core needs to know of a message. A body is decoded only if it is JSON."""
-    found = parse(message)
+def as_job(message: bytes, core: FairQueue, start: str | None = None) -> Adopted:
+    """What the core needs to know of a message. A body is decoded only if it is JSON.
+
+    ``start`` begins the job's id, by default at random.
+    """
+    found, start = parse(message), start or new_job_id()
     if not is_task(found):
-        return Adopted()  # the worker that gets it says what is wrong
+        return Adopted(start)  # the worker that gets it says what is wrong
     priority = priority_of(found)
     try:
         about, was_read = describe_foreign(found, core)
     except WorkspaceUnresolved as error:
         logger.error("a message from the old broker goes to the default workspace: %s", error)  # noqa: TRY400 - the text says it
-        return Adopted(priority=priority)
+        return Adopted(start, priority=priority)
+    job_id = job_ids(about.task_id, start=start)[1] or start
     kind = READ if was_read else UNREAD
-    return Adopted(about.workspace, about.task, priority, about.delay_seconds, kind)
+    return Adopted(job_id, about.workspace, about.task, priority, about.delay_seconds, kind)
 
 
 class Adoption:
@@ -100,12 +108,13 @@ class Adoption:
         return done
 
     def _adopt(
-        self, key: str, queue: str, message: bytes, job_id: str | None = None
+        self, key: str, queue: str, message: bytes, start: str | None = None
     ) -> tuple[Adopted, bool]:
         """Import a message as what it says; False: it is not the next one any more."""
-        job = as_job(message, self._core)
+        job = as_job(message, self._core, start)
+        take = partial(self._core.jobs.import_message, key, message, queue=queue)
         try:
-            return job, self._import(key, queue, message, job, job_id)
+            return job, take(**vars(job))
         except ConfigurationError as error:
             logger.warning(
                 "a message from the old broker goes to the default workspace, without its task's "
@@ -113,22 +122,7 @@ class Adoption:
                 error,
             )
             job = replace(job, workspace=None, task="", kind=UNREAD)
-            return job, self._import(key, queue, message, job, job_id)
-
-    def _import(
-        self, key: str, queue: str, message: bytes, job: Adopted, job_id: str | None = None
-    ) -> bool:
-        return self._core.jobs.import_message(
-            key,
-            message,
-            queue=queue,
-            workspace=job.workspace,
-            task=job.task,
-            priority=job.priority,
-            delay_seconds=job.delay_seconds,
-            kind=job.kind,
-            job_id=job_id,
-        )
+            return job, take(**vars(job))
 
 
 class SpreadAdoption(Adoption):
@@ -164,7 +158,7 @@ class SpreadAdoption(Adoption):
         return done
 
     def _adopt_aside(self, name: bytes, queue: str, message: bytes) -> Adopted:
-        job, _ = self._adopt("", queue, message, job_id=name.partition(b" ")[0].decode())
+        job, _ = self._adopt("", queue, message, start=name.partition(b" ")[0].decode())
         self._aside.forget(name)
         return job
 

@@ -22,7 +22,7 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
 from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
 from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
-from fairqueue_celery._publish.unique import Key, key_of, sent_jobs, unique_outcomes, without_key
+from fairqueue_celery._publish.unique import key_of, sent_jobs, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
 
 T = TypeVar("T")
@@ -45,21 +45,12 @@ encoded = kombu_json.JSONEncoder().encode
 """What kombu's own dumps() does, without making an encoder for each message."""
 
 
-@dataclass(frozen=True)
-class Publication:
-    """What the core needs to know of one message."""
+@dataclass(slots=True)
+class Publication(NewJob):
+    """The job of one message, and what else is known of it."""
 
-    task: str
-    delay_seconds: float
     workspace: str | None = None
-    exempt: bool = False
-    group: str | None = None
-    job_id: str | None = None
-    expires_seconds: float | None = None
-    key: Key | None = None
     task_id: str = ""
-    retry_of: int | None = None
-    """The fence of the job that runs here and that this one retries or replaces."""
     is_child: bool = False
     """The task that runs here sends it with ``step.send``, maybe again."""
 
@@ -95,63 +86,33 @@ def publish(
 
     Raises CapacityExceeded if it is refused. ``stored`` is called once it is stored.
     """
-    about = describe(message, core)
+    job = describe(message, core, queue, priority)
     with core.tracing.publishing(
         message["headers"] if "task" in message["headers"] else {},
         queue=queue,
-        task=about.task,
-        workspace=about.workspace,
-        message_id=about.task_id,
-        is_collected=_is_collected(about),
+        task=job.task,
+        workspace=job.workspace,
+        message_id=job.task_id,
+        is_collected=_is_collected(job),
     ):
-        _publish(core, queue, message, about, priority=priority, stored=stored)
+        job.payload = encoded(without_key(message)).encode()
+        send = partial(_collect if _is_collected(job) else _send, core, job, stored)
+        if job.exempt:
+            adapters.publish_or_default(_named(job.task), job.workspace, send)
+        else:
+            send(job.workspace)
 
 
-def _publish(
-    core: FairQueue,
-    queue: str,
-    message: dict[str, Any],
-    about: Publication,
-    *,
-    priority: int,
-    stored: Callable[[], object],
+def _stored(
+    core: FairQueue, job: Publication, stored: Callable[[], object], stored_job: JobId
 ) -> None:
-    job_id, other_id = _job_ids(about)
-    job = NewJob(
-        encoded(without_key(message)).encode(),
-        queue,
-        about.workspace,
-        about.task,
-        priority,
-        about.delay_seconds,
-        job_id,
-        about.exempt,
-        about.group,
-        adapters.parent_fence(core.store.store_id),
-        about.expires_seconds,
-        about.key.text if about.key else None,
-        about.key.seconds if about.key else None,
-        about.retry_of,
-        other_id,
-        adapters.tick_of(about.task_id),
-        on_unavailable(core.settings),
-    )
-
-    def done(stored_job: JobId) -> None:
-        stored()
-        if about.is_child:
-            where = str(job.workspace or core.settings.default_workspace), queue
-            workspaces_of_children.keep(about.task_id, where)
-        remember(core, about.task_id, queue, about.task, stored_job)
-        if about.key is not None:
-            unique_outcomes.remember(about.key.task_id, stored_job)
-
-    way = _collect if _is_collected(about) else _send
-    send = partial(way, core, about, job, done)
-    if about.exempt:
-        adapters.publish_or_default(_named(about.task), about.workspace, send)
-    else:
-        send(about.workspace)
+    stored()
+    if job.is_child:
+        where = job.workspace or core.settings.default_workspace, job.queue
+        workspaces_of_children.keep(job.task_id, where)
+    remember(core, job.task_id, job.queue, job.task, stored_job)
+    if job.unique_key is not None:
+        unique_outcomes.remember(job.task_id, stored_job)
 
 
 def remember(core: FairQueue, task_id: str, queue: str, task: str, job: JobId) -> None:
@@ -160,62 +121,45 @@ def remember(core: FairQueue, task_id: str, queue: str, task: str, job: JobId) -
     child_waits.published(core, task_id, queue, task, job)
 
 
-def _is_collected(about: Publication) -> bool:
+def _is_collected(job: Publication) -> bool:
     """Whether a batch waits for it; a retry would be lost with a block that it leaves."""
     batch = batches.active
-    return batch is not None and (batch.group is not None or not about.exempt)
+    return batch is not None and (batch.group is not None or not job.exempt)
 
 
 def _collect(
-    core: FairQueue,
-    about: Publication,
-    job: NewJob,
-    done: Callable[[JobId], None],
-    workspace: str | None,
+    core: FairQueue, job: Publication, stored: Callable[[], object], workspace: str | None
 ) -> None:
     batch, job.workspace = batches.active, workspace
     if batch is not None:
-        batch.add(core, job, name=about.task_id, stored=done)
+        batch.add(core, job, name=job.task_id, stored=partial(_stored, core, job, stored))
 
 
 def _send(
-    core: FairQueue,
-    about: Publication,
-    job: NewJob,
-    done: Callable[[JobId], None],
-    workspace: str | None,
+    core: FairQueue, job: Publication, stored: Callable[[], object], workspace: str | None
 ) -> None:
     job.workspace = workspace
-    follows = about.exempt and adapters.running_job(core.store.store_id) is not None
+    follows = job.exempt and adapters.running_job(core.store.store_id) is not None
     if follows:
         job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
 
     def publish_job() -> JobId:
         is_new = job.job_id is None or is_first_try(job.queue, job.job_id)
-        is_new = is_new and not about.is_child
+        is_new = is_new and not job.is_child
         return core.publish_job(job, is_new=is_new, block_seconds=block_seconds(core))
 
     with let_through():
         try:
-            done(until_answered(publish_job, about.task) if follows else publish_job())
+            done = until_answered(publish_job, job.task) if follows else publish_job()
         except StoreUnavailable as error:
             run_inline_after(error, core.settings)
             raise
+        _stored(core, job, stored, done)
 
 
 def until_answered(act: Callable[[], T], task: str) -> T:
     """Do it again while the store is away, unless the worker in this process is told to stop."""
     return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
-
-
-def _job_ids(about: Publication) -> tuple[str | None, str | None]:
-    """Return the id of the job, and the one that it gets if another job has that."""
-    if about.job_id is None:
-        return None, None
-    job_id, other_id = adapters.job_ids(about.task_id, start=about.job_id)
-    if about.is_child:
-        return job_id, None
-    return (other_id or job_id, None) if about.retry_of is not None else (job_id, other_id)
 
 
 def _named(task: str) -> str:
@@ -228,24 +172,43 @@ def is_task(message: Mapping[str, Any]) -> bool:
     return "task" in headers or noted_call(headers) is not None
 
 
-def describe(message: Mapping[str, Any], core: FairQueue) -> Publication:
-    """Read from a message what the core needs to know; raises WorkspaceUnresolved."""
+def describe(
+    message: Mapping[str, Any], core: FairQueue, queue: str = "", priority: int = 0
+) -> Publication:
+    """Read a job from a message, without its payload; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
     call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
     running = adapters.running_job(core.store.store_id)
-    exempt = _is_exempt(call.fields, running)
+    exempt, is_child = _is_exempt(call.fields, running), _is_child(call.fields, running)
+    task_id, job_id, other_id = str(call.fields.get("id") or ""), None, None
+    goes_on = running is not None and _goes_on(call.fields)
+    if publish_id is not None:
+        job_id, other_id = adapters.job_ids(task_id, start=publish_id)
+        if goes_on:
+            job_id = other_id or job_id
+        if goes_on or is_child:
+            other_id = None
+    unique_key, unique_for = key_of(message)
     return Publication(
-        task=call.task,
-        delay_seconds=_seconds_until(call.fields.get("eta")) or 0.0,
-        workspace=_workspace(call, core, exempt=exempt),
-        exempt=exempt,
-        group=_group(call),
-        job_id=publish_id,
-        expires_seconds=_seconds_until(call.fields.get("expires")),
-        key=key_of(message, call),
-        task_id=str(call.fields.get("id") or ""),
-        retry_of=running.fence if running is not None and _goes_on(call.fields) else None,
-        is_child=_is_child(call.fields, running),
+        b"",
+        queue,
+        _workspace(call, core, exempt=exempt),
+        call.task,
+        priority,
+        _seconds_until(call.fields.get("eta")) or 0.0,
+        job_id,
+        exempt,
+        _group(call),
+        adapters.parent_fence(core.store.store_id),
+        _seconds_until(call.fields.get("expires")),
+        unique_key,
+        unique_for,
+        running.fence if running is not None and goes_on else None,
+        other_id,
+        adapters.tick_of(task_id),
+        on_unavailable(core.settings),
+        task_id,
+        is_child,
     )
 
 
@@ -256,9 +219,9 @@ def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publi
     """
     sources = core.settings.workspace_from
     call = _foreign_call(message, sources)
-    delay_seconds = _seconds_until(call.fields.get("eta")) or 0.0
-    workspace = workspace_or_default(call, core, must_publish=True)
-    about = Publication(call.task, delay_seconds, workspace)
+    about = Publication(b"", "", workspace_or_default(call, core, must_publish=True), call.task)
+    about.delay_seconds = _seconds_until(call.fields.get("eta")) or 0.0
+    about.task_id = str(call.fields.get("id") or "")
     by_headers = "task" in message["headers"] and _are_headers(sources)
     return about, bool(about.workspace) or by_headers or json_body(message) is not None
 

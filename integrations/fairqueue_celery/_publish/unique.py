@@ -12,18 +12,8 @@ from typing import Any
 
 from fairqueue import ConfigurationError, Outcome
 from fairqueue.adapters import Latest, UniqueOutcomes
-from fairqueue_celery._publish.call import Call
 
 OPTIONS = ("unique_key", "unique_for")
-
-
-@dataclass(frozen=True)
-class Key:
-    """What a publish is unique by."""
-
-    text: str
-    seconds: float | None
-    task_id: str
 
 
 @dataclass(frozen=True)
@@ -48,22 +38,21 @@ unique_outcomes = UniqueOutcomes(Unique)
 sent_jobs: Latest[str] = Latest()
 
 
-def key_of(message: Mapping[str, Any], call: Call) -> Key | None:
-    """The key of a publish; raises ConfigurationError for a bad one.
+def key_of(message: Mapping[str, Any]) -> tuple[str | None, float | None]:
+    """The key of a publish, and for how long it holds; raises ConfigurationError for a bad one.
 
-    It stays in the properties, which kombu uses again when it repeats a publish.
+    They stay in the properties, which kombu uses again when it repeats a publish.
     """
     properties = message["properties"]
     text, seconds = properties.get("unique_key"), properties.get("unique_for")
     if text is None:
         if seconds is not None:
             raise ConfigurationError("unique_for has no meaning without unique_key: give both")
-        return None
+        return None, None
     try:
-        bound = None if seconds is None else float(seconds)
+        return str(text), None if seconds is None else float(seconds)
     except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(f"unique_for must be seconds, not {seconds!r}") from None
-    return Key(str(text), bound, str(call.fields.get("id") or ""))
 
 
 def unique_outcome(result: Any) -> Unique | None:

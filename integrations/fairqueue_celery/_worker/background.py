@@ -15,7 +15,7 @@ from fairqueue_celery import _schedules
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._config import options
 from fairqueue_celery._kombu_lists import adopt
-from fairqueue_celery._worker import failures, revoke
+from fairqueue_celery._worker import failures
 from fairqueue_celery._worker.bootstep import Fairness, consumes_fairly
 
 logger = logging.getLogger("fairqueue_celery.worker")
@@ -29,7 +29,7 @@ class Stoppable(Protocol):
 
 
 class Background(bootsteps.StartStopStep):
-    """Adopts stock messages, reports failures, searches for revoked jobs, publishes ticks.
+    """Adopts stock messages, reports failures, publishes ticks.
 
     It begins when the worker first consumes, goes on while it reconnects, and ends when it stops.
     """
@@ -56,7 +56,6 @@ class Background(bootsteps.StartStopStep):
         for line in _settings_in_force(broker.core, parent.app):
             logger.info(line)
         self._running.append(_chores(parent.app, broker, transport_options))
-        self._running.append(revoke.start(broker, transport_options))
         self._running += serve_worker(broker.core)
 
     def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's

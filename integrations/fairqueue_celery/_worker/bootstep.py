@@ -25,7 +25,6 @@ from fairqueue_celery._worker import (
     in_process,
     prefork,
     request,
-    revoke,
     task,
     waits,
 )
@@ -151,7 +150,6 @@ def _prepare_process(consumer: Any) -> None:
     signals.task_received.connect(request.on_received, weak=False)
     task.follow_runs()
     _release_leases_at_exit()
-    revoke.follow_remote_control()
     waits.follow()
     task.mark_bodies(consumer.app)
 

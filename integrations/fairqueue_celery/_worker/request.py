@@ -15,7 +15,7 @@ from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
 from billiard.exceptions import Terminated, TimeLimitExceeded, WorkerLostError
-from celery.exceptions import TaskPredicate, TaskRevokedError
+from celery.exceptions import Ignore, Reject, Retry, TaskPredicate, TaskRevokedError
 from celery.worker import state
 
 from fairqueue import JobContext
@@ -25,7 +25,6 @@ from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._consume.shared_memory import step_counts
-from fairqueue_celery._worker import metrics
 from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
@@ -116,7 +115,7 @@ class FollowedRequest:
                 raise
             finally:
                 if isinstance(result, tuple) and not result[0]:
-                    metrics.succeeded(self._broker.core, self._held)
+                    self._count("succeeded")
                     # now: Celery leaves it to the event loop, which may stand still while it stops
                     self._ack_if_acknowledged()
                 self._end()
@@ -152,7 +151,8 @@ class FollowedRequest:
                 state.task_ready(self._request)
                 self._end()
                 return None
-            metrics.failed(self._broker.core, self._held, error)
+            if not isinstance(error, (Ignore, Reject)):  # the task gave up: that is no outcome
+                self._count("retried" if isinstance(error, Retry) else "failed", error)
             self._held.counted = isinstance(error, COUNTED)
             if self._is_to_be_kept(error):
                 self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
@@ -172,6 +172,12 @@ class FollowedRequest:
                 self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
 
         return failed
+
+    def _count(self, outcome: str, error: Any = None) -> None:
+        """Count a run, in every pool: children have nothing to count."""
+        core, held = self._broker.core, self._held
+        core.tally.ran(held.lease.job, outcome, held.seconds())
+        core.history.note(held.lease.job, outcome, held.seconds(), error)
 
     def _is_to_be_kept(self, error: Any) -> bool:
         """It ends the task, with an error that no retry follows."""

@@ -12,14 +12,14 @@ import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, JobState
 from fairqueue_celery import queue_of
 from tests.celery_state import kept
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
 
-THREADS = {"fairqueue-chores", "fairqueue-revoke"}
+THREAD = "fairqueue-chores"
 
 
 @pytest.fixture
@@ -106,13 +106,28 @@ def test_a_message_in_a_stock_list_is_adopted(
         assert result.get(timeout=60) == 8
 
 
+def test_an_adopted_message_is_found_by_its_task_s_id(
+    make_app: Any, redis_url: str, namespace: str
+) -> None:
+    """So it can be revoked, and explained, as a task that was sent here."""
+    app = make_app(on_fairqueue(redis_url, namespace))
+    producer = make_app(redis_url.replace("unix://", "redis+socket://"))
+    sent = [producer.send_task("double", (n,), countdown=600) for n in range(2)]
+    core = queue_of(app)
+    with working(app):
+        wait_for(lambda: core.depth(app.conf.task_default_queue) == 2)
+        assert [core.views.why(one.id).state for one in sent] == [JobState.SCHEDULED] * 2
+        app.control.revoke([one.id for one in sent])
+        wait_for(lambda: core.depth(app.conf.task_default_queue) == 0)
+
+
 def test_a_stopped_worker_leaves_no_thread(app: Celery) -> None:
     """Each test of a suite has a worker of its own; they do not pile up."""
     before = set(threading.enumerate())
     with working(app):
         assert app.send_task("double", (1,)).get(timeout=60) == 2
 
-    wait_for(lambda: not THREADS & {t.name for t in set(threading.enumerate()) - before})
+    wait_for(lambda: THREAD not in {t.name for t in set(threading.enumerate()) - before})
 
 
 def test_an_idle_worker_has_one_thread_of_ours(app: Celery) -> None:
@@ -120,7 +135,7 @@ def test_an_idle_worker_has_one_thread_of_ours(app: Celery) -> None:
     before = set(threading.enumerate())
     with working(app):
         new = {thread.name for thread in set(threading.enumerate()) - before}
-        assert [name for name in new if name.startswith("fairqueue")] == ["fairqueue-chores"]
+        assert [name for name in new if name.startswith("fairqueue")] == [THREAD]
 
 
 def test_a_worker_of_another_broker_is_left_alone(make_app: Any, namespace: str) -> None:
@@ -130,4 +145,4 @@ def test_a_worker_of_another_broker_is_left_alone(make_app: Any, namespace: str)
 
     with working(other):
         assert other.send_task("double", (3,)).get(timeout=60) == 6
-        assert not THREADS & {thread.name for thread in threading.enumerate()}
+        assert THREAD not in {thread.name for thread in threading.enumerate()}

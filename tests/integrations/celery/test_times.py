@@ -61,10 +61,9 @@ def test_times_are_those_of_stock(
     app = make(zone, utc=utc, protocol=protocol)
     for way, naive in product(WAYS, [True, False]):
         now = datetime.now(timezone.utc)
-        app.send_task("work", **options(way, now + NOW, naive=naive), queue=f"{way} {naive}")
+        sent = app.send_task("work", **options(way, now + NOW, naive=naive))
         with FairQueue(redis_url, namespace=namespace) as core:
-            due = core.jobs.find(b"", queue=f"{way} {naive}")
-            job = core.jobs.withdraw(next(iter(due)), queue=f"{way} {naive}")
+            job = core.jobs.withdraw(sent.id)
             assert job is not None
             about = describe(loads(job.payload), core)
         request = request_of(app, job.payload)

@@ -12,7 +12,7 @@ from dramatiq.broker import MessageProxy
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 
-from fairqueue import FairQueue, adapters
+from fairqueue import FairQueue, JobState, adapters
 from fairqueue_dramatiq import FairQueueMiddleware
 from fairqueue_dramatiq._adopt import adopt
 from fairqueue_dramatiq._publish import Publisher
@@ -113,6 +113,8 @@ def test_a_redelivered_message_is_adopted_once() -> None:
         for found in (first, Redelivered(first), Redelivered(first), Redelivered(other)):
             assert adopt(publisher, found, Event())
         assert core.depth("default") == 2
+        assert core.views.why(other.message_id).state is JobState.WAITING  # its job's id is another
+        assert core.doctor.audit() == []
 
 
 def test_an_undecodable_message_does_not_stop_redis_broker(

@@ -196,8 +196,7 @@ def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: Fair
             time.sleep(0.01)
 
     waiting = work.send_with_options(workspace="bea", delay=60_000)
-    [job_id] = core.jobs.find(waiting.message_id.encode(), queue="default")
-    assert core.jobs.cancel(job_id) is Cancelled.REMOVED
+    assert core.jobs.cancel(waiting.message_id) is Cancelled.REMOVED
     assert core.depth("default") == 0
 
     sent = work.send_with_options(workspace="ada")

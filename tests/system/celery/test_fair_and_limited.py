@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fairqueue.cli._find_job import find_job
 from tests.system.ledger import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.story]
@@ -70,7 +69,7 @@ def test_tasks_that_expired_while_no_worker_ran_delay_no_other_workspace(
     shop.worker("-P", "threads", "-c", "1", url=shop.url())
     shop.ledger.wait("start", 1)
     with shop.core() as core:
-        found = core.views.why(job_id=find_job(core, held.id, "celery"))
+        found = core.views.why(job_id=held.id)
         latch.touch()
         wait_for(lambda: len(core.dead.page("late", count=EXPIRED)) == EXPIRED)
         died = [letter.died for letter in core.dead.page("late", count=EXPIRED)]

@@ -197,14 +197,13 @@ def test_a_task_is_revoked_though_the_reply_was_lost(
     with proxy_before(redis_server.socket_path) as proxy:
         client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
         with FairQueue(client=client, namespace=shop.namespace) as core:
-            (job_id,) = core.jobs.find(sent.id.encode(), queue="celery")
             assert (
                 core.jobs.withdraw("another", queue="celery", workspace="ada") is None
             )  # loads the script
             proxy.lose_reply_to_operation()
             with pytest.raises(StoreUnavailable):
-                core.jobs.withdraw(job_id, queue="celery", workspace="ada")
-            assert core.jobs.withdraw(job_id, queue="celery", workspace="ada") is None
+                core.jobs.withdraw(sent.id, queue="celery", workspace="ada")
+            assert core.jobs.withdraw(sent.id, queue="celery", workspace="ada") is None
     shop.worker("-P", "prefork", "-c", "1", url=url).ready()
 
     with pytest.raises(TaskRevokedError, match="revoked"):
