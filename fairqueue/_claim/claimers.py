@@ -160,7 +160,7 @@ class Claimers:
         if n > 0 and not call.woken:
             self._peek(left, queues, call)
         while left:
-            if n <= len(self._results.leases):
+            if self._are_several and n <= len(self._results.leases):
                 left = [each for each in left if each.owes or each.number in call.woken]
             if left and not self._ask(shard := self._next(queues, left), queues, n, call):
                 left.remove(shard)

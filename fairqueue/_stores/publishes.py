@@ -77,10 +77,8 @@ class Publishes:
         self._groups: dict[str, _Group] = {}
         for job, admission in jobs:
             if admission.group is not None:
-                self._group(admission.group).add(job, admission)
-
-    def _group(self, name: str) -> _Group:
-        return self._groups.setdefault(name, _Group(name))
+                group = self._groups.setdefault(admission.group, _Group(admission.group))
+                group.add(job, admission)
 
     def send(self, call: Call) -> list[Outcome]:
         """Publish all; return their outcomes in order. Raises PublishInterrupted."""

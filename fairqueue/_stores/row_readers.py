@@ -52,17 +52,25 @@ def _pause(paused: bytes, draining: bytes) -> Pause | None:
     return None if draining == b"-" else Pause.DRAINING
 
 
+def _job(words: Sequence[bytes], payload: bytes) -> dict[str, Any]:
+    queue, job_id, workspace, task, priority = words
+    return {
+        "job_id": decode_job(job_id),
+        "task": decode(task),
+        "workspace": decode(workspace),
+        "queue": decode(queue),
+        "priority": int(priority),
+        **in_a_list(payload),
+    }
+
+
 def running(row: bytes, now: float) -> RunningJob:
     """Read one lease."""
     head, _, payload = row.partition(b"\n")
-    fence, queue, job_id, workspace, task, priority, *lease = head.split(b" ")
-    claimed, owner, deliveries, early, cancelled, length, ends, *reported = lease
+    fence, *words = head.split(b" ")
+    claimed, owner, deliveries, early, cancelled, length, ends, *reported = words[5:]
     return RunningJob(
-        job_id=decode_job(job_id),
-        task=decode(task),
-        workspace=decode(workspace),
-        queue=decode(queue),
-        priority=int(priority),
+        **_job(words[:5], payload),
         worker=decode(owner),
         owner=decode(owner),
         fence=int(fence),
@@ -74,7 +82,6 @@ def running(row: bytes, now: float) -> RunningJob:
         acked_early=early == b"1",
         cancelled=cancelled == b"1",
         progress=progress(b" ".join(reported), now),
-        **in_a_list(payload),
     )
 
 
@@ -97,19 +104,14 @@ def held(row: bytes, now: float) -> Held:
 def waiting(row: bytes, now: float) -> WaitingJob:
     """Read one job that waits or is scheduled."""
     head, _, payload = row.partition(b"\n")
-    queue, job_id, workspace, task, priority, deliveries, published, expires, due = head.split(b" ")
+    *job, deliveries, published, expires, due = head.split(b" ")
     return WaitingJob(
-        job_id=decode_job(job_id),
-        task=decode(task),
-        workspace=decode(workspace),
-        queue=decode(queue),
-        priority=int(priority),
+        **_job(job, payload),
         deliveries=int(deliveries),
         published=float(published),
         seconds=max(0.0, now - float(published)),
         due=_number(due),
         expires=_number(expires),
-        **in_a_list(payload),
     )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import wraps
 from typing import Any, NamedTuple
 
 import click
 
 from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._format import listed
+from fairqueue.tables import Column
 
 
 class Answer(NamedTuple):
@@ -24,6 +27,11 @@ class Answer(NamedTuple):
     def print(self, *, as_json: bool) -> None:
         """Print one JSON object, or the text."""
         click.echo(json.dumps(self.result, indent=2) if as_json else self.text)
+
+
+def rows_of(name: str, columns: Sequence[Column], rows: Sequence[Any], none: str) -> Answer:
+    """Answer with a list: its rows under this name, or ``none`` in words."""
+    return Answer({name: [*map(asdict, rows)]}, listed(columns, rows, none))
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
