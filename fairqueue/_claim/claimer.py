@@ -168,7 +168,6 @@ class Claimer:
         finishes: tuple[Finish, ...],
         times: Callable[[], Sequence[Time]],
     ) -> Claimed:
-        """Finish and claim by one call."""
         yield_first = time.monotonic() < self._yield_first_until
         return self._send_numbered(
             lambda **identity: self.store.claim(

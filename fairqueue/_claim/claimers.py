@@ -75,7 +75,6 @@ class Claimers:
         self._permits = Permits(self._store, self._name, self._settings.lease_seconds)
 
     def _grow(self) -> None:
-        """Add claimers for new shards."""
         for number in range(len(self._shards), len(self._store.shards)):
             store = self._store.shards[number]
             of = self._settings, self._name, self._results, store.engine.breaker
@@ -318,7 +317,6 @@ class Claimers:
 
     @property
     def are_pending(self) -> bool:
-        """Whether there are pending ends."""
         return any(shard.pending or shard.returns for shard in self._shards)
 
     def flush(self) -> None:
@@ -377,7 +375,6 @@ class Claimers:
         return True
 
     def _return(self, shard: Claimer, late: Return) -> bool:
-        """Send one release or rejection."""
         try:
             return shard.give_up(late)
         except StoreUnavailable as error:

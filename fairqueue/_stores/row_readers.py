@@ -65,7 +65,6 @@ def _job(words: Sequence[bytes], payload: bytes) -> dict[str, Any]:
 
 
 def running(row: bytes, now: float) -> RunningJob:
-    """Read one lease."""
     head, _, payload = row.partition(b"\n")
     fence, *words = head.split(b" ")
     claimed, owner, deliveries, early, cancelled, length, ends, *reported = words[5:]
@@ -102,7 +101,6 @@ def held(row: bytes, now: float) -> Held:
 
 
 def waiting(row: bytes, now: float) -> WaitingJob:
-    """Read one job that waits or is scheduled."""
     head, _, payload = row.partition(b"\n")
     *job, deliveries, published, expires, due = head.split(b" ")
     return WaitingJob(
@@ -148,7 +146,6 @@ def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
 
 
 def task(row: bytes) -> TaskRow:
-    """Read one task."""
     name, average, concurrency, workspace_concurrency, *starts = row.split(b" ")
     rate, burst, workspace_rate, workspace_burst, *pause = starts
     return TaskRow(
@@ -200,21 +197,18 @@ def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
 
 
 def app_text(app: App) -> str:
-    """Write what an app declares."""
     names = " ".join(map(encode, sorted(app.tasks or ())))
     tells = app.tasks is not None and len(names) <= MOST_TASKS_BYTES
     return f"{encode(app.name) or '-'}\n{names if tells else '*'}"
 
 
 def app(text: bytes) -> App:
-    """Read what an app has declared."""
     name, _, tasks = text.partition(b"\n")
     known = None if tasks == b"*" else tuple(map(decode, tasks.split()))
     return App("" if name == b"-" else decode(name), known)
 
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:
-    """Read what is paused or draining."""
     scope, name, how, since, waiting, stamp = row
     known = stamp_in(stamp.decode())
     return PauseRow(

@@ -67,7 +67,6 @@ class StoreBase(ListStore, ScheduleStore):
 
     @property
     def shards(self) -> tuple[Store, ...]:
-        """Each shard as a store of its own, in their order."""
         raise NotImplementedError
 
     @property
@@ -261,7 +260,6 @@ class Store(PermitStore, MovesStore, StoreBase):
 
     @property
     def shards(self) -> tuple[Store, ...]:
-        """Only itself."""
         return (self,)
 
     def clone(self, *, timeout_seconds: float | None = None, beside: Store | None = None) -> Store:

@@ -55,7 +55,6 @@ INSIDE = {
 
 
 def static_file(name: str) -> bytes:
-    """Return a file that pages load."""
     return files("fairqueue.dashboard").joinpath(f"static/{name}").read_bytes()
 
 
@@ -136,7 +135,6 @@ def context_of(request: Request, view: View, *, path: str) -> Context:
 
 
 def whole(template: str, context: Context) -> str:
-    """Render a whole page."""
     return ENVIRONMENT.get_template(template).render(context)
 
 

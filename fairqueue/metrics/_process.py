@@ -24,7 +24,6 @@ class ProcessCollector(Collector):
         tally.begin()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what was counted so far."""
         counts = self._tally.read()
         gauges = dict(zip(BUFFERED, self._buffered(), strict=False))
         for family in OF_PROCESS:
@@ -39,5 +38,4 @@ class ProcessCollector(Collector):
             yield found
 
     def describe(self) -> list[Metric]:
-        """Give the names without reading numbers."""
         return [family.described() for family in OF_PROCESS]

@@ -56,7 +56,6 @@ def integer(value: Argument, message: str = INTEGER) -> int:
 
 
 def score_of(value: Argument) -> float:
-    """Read a score."""
     try:
         score = float(value)
     except ValueError:

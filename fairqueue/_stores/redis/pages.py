@@ -56,7 +56,6 @@ class Pages:
                 yield Entry(key, dict(value) if _is_scored(value) else value, end != -1)
 
     def _small(self, kinds: dict[bytes, bytes]) -> dict[bytes, Any]:
-        """Read small keys whole."""
         sizes = self._ask(
             [methodcaller(SIZES.get(kind, "exists"), key) for key, kind in kinds.items()]
         )

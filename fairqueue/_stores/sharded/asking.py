@@ -23,7 +23,6 @@ class Errors:
         self.silent: set[str] = set()
 
     def add(self, shard: Store, error: Exception) -> None:
-        """Record what a shard raised."""
         self.found.append(error)
         if isinstance(error, StoreUnavailable) and not isinstance(error, WorkspaceMoves):
             self.silent.add(shard.engine.server)
