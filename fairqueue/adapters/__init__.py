@@ -83,8 +83,11 @@ from fairqueue._context import (
     stand_in_for,
     tick_of,
 )
-from fairqueue._publish.continuation import publish_until_answered
-from fairqueue._publish.fallback_workspace import publish_or_default, workspace_or_current
+from fairqueue._publish.must_publish import (
+    publish_or_default,
+    publish_until_answered,
+    workspace_or_current,
+)
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._publish.unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
 from fairqueue._publish.workspace_from import (
@@ -97,6 +100,8 @@ from fairqueue._publish.workspace_from import (
 from fairqueue._requests import Ticket
 from fairqueue._settings import mask_password, split_settings
 from fairqueue._stores.redis.address import (
+    following_client,
+    following_primary,
     is_resolved_at_connect,
     resolving_connections,
     resolving_pool,
@@ -104,7 +109,6 @@ from fairqueue._stores.redis.address import (
 from fairqueue._stores.redis.cluster import is_cluster
 from fairqueue._stores.redis.errors import guarded as translated_redis_errors
 from fairqueue._stores.redis.errors import remedy_of
-from fairqueue._stores.redis.following import following_client, following_primary
 from fairqueue._stores.redis.looking import SOCKET_TIMEOUT_SECONDS
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._command import options
 from fairqueue.plain import printable, seconds_in
+from fairqueue.rows import FoundJob
 
 
 def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) -> float | None:
@@ -50,3 +52,17 @@ def hint_at_unseen(core: FairQueue, *scopes: Scope) -> None:
     hint = core.views.hint(*scopes)
     if hint is not None:
         click.echo(printable(hint), err=True)
+
+
+def texts_of(task_id: str) -> tuple[bytes, bytes]:
+    """Return the texts by which Celery and Dramatiq write this id into a message."""
+    as_json = json.dumps(task_id)
+    return f'"id": {as_json}'.encode(), f'"message_id":{as_json}'.encode()
+
+
+def find_job(core: FairQueue, task_id: str, queue: str | None) -> FoundJob | None:
+    """Return the job whose message has this task or message id, or None."""
+    texts = texts_of(task_id)
+    queues = core.views.stats().queues if queue is None else [queue]
+    found = (job for name in queues for text in texts for job in core.jobs.find(text, queue=name))
+    return next(found, None)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import click
 
 from fairqueue import Cancelled, FairQueue
-from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._find_job import find_job
+from fairqueue.cli._choose import find_job
+from fairqueue.cli._command import Answer, confirm, on_queue, progress
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import confirm, progress
 from fairqueue.cli._scope import count_remaining
 
 OUTCOMES = {

@@ -8,9 +8,8 @@ from dataclasses import asdict
 import click
 
 from fairqueue import FairQueue, JobState, Scope, Why
-from fairqueue.cli._choose import hint_at_unseen
+from fairqueue.cli._choose import find_job, hint_at_unseen
 from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._find_job import find_job
 from fairqueue.cli._format import count_jobs, printable, table
 from fairqueue.cli._typed import as_typed
 from fairqueue.cli.limits import HEAD, rows_of

@@ -22,7 +22,7 @@ from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState, Why
 from fairqueue.operate.blocked_waits import blocked_waits
-from fairqueue.operate.located import locate
+from fairqueue.operate.jobs import locate
 from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
 from fairqueue.operate.unseen_names import hint_of_name
 from fairqueue.rows import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue.cli._find_job import find_job
+from fairqueue.cli._choose import find_job
 from tests.system.ledger import wait_for
 
 pytestmark = [pytest.mark.system, pytest.mark.story]
