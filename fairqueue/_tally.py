@@ -103,7 +103,7 @@ class Busiest:
         self._candidates = {name: events for name, events in faded if events >= 1}
 
 
-class Activity:
+class Unsent:
     """Adds up what happens to jobs until it is sent: soon for this minute, later for this hour."""
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class Tally:
         self._histograms: defaultdict[str, dict[Labels, Histogram]] = defaultdict(dict)
         self._held: dict[int, tuple[Key, float]] = {}
         """Of each lease its workspace, queue and task, and the worker-seconds that were counted."""
-        self._activity = Activity()
+        self._activity = Unsent()
         _tallies.add(self)
 
     def begin(self) -> None:
@@ -189,7 +189,7 @@ class Tally:
     def end(self) -> None:
         """Count no more, in a forked child: another thread may have held the lock at the fork."""
         self.is_on, self._lock = False, native_lock()
-        self._activity = Activity()
+        self._activity = Unsent()
 
     def read(self) -> Counts:
         """Return a copy of what was counted."""

@@ -14,9 +14,9 @@ from typing import Any
 from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
-from fairqueue._stores.views import MOST_FLOWS
 from fairqueue._types import Scope, Stats, WithoutWorkspace
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
