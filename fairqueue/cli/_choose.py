@@ -63,6 +63,6 @@ def texts_of(task_id: str) -> tuple[bytes, bytes]:
 def find_job(core: FairQueue, task_id: str, queue: str | None) -> FoundJob | None:
     """Return the job whose message has this task or message id, or None."""
     texts = texts_of(task_id)
-    queues = core.views.stats().queues if queue is None else [queue]
+    queues = [row.queue for row in core.views.queues()] if queue is None else [queue]
     found = (job for name in queues for text in texts for job in core.jobs.find(text, queue=name))
     return next(found, None)
