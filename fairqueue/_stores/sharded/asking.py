@@ -83,11 +83,6 @@ def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
     errors.raise_first()
 
 
-def ask_anything(shards: Iterable[Store]) -> None:
-    """Raise StoreUnavailable if none of them answers."""
-    any_of(shards, lambda shard: shard.is_plain(PROBED_QUEUE))
-
-
 def refuse_if_full(shards: Iterable[Store]) -> None:
     """Raise StoreUnavailable if none of them has memory for a job; changes nothing."""
 
