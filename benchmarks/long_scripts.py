@@ -14,7 +14,8 @@ from _bench.report import Report, Row, Target
 from _bench.turns import own_server
 
 from fairqueue import Job, Limits, Pause, Settings
-from fairqueue._claim.claimer import Claimer
+from fairqueue._claim.claimers import Claimers
+from fairqueue._stores.sharded import sharded
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Claimed, Finish
 
@@ -179,7 +180,7 @@ def _renew(pile: Pile, _: int) -> None:
 
 def _claim_many(pile: Pile, turn: int) -> None:
     pile.publish_many(Job(f"m{turn}-{n}", f"w{n}", "first", "noop", b"") for n in range(500))
-    claimer = Claimer(pile.store, Settings())
+    claimer = Claimers(sharded(pile.store), Settings())
     claimed = claimer.claim(["first"], 500, ())
     claimer.claim(["first"], 0, [Finish(lease.fence) for lease in claimed.leases])
 

@@ -39,7 +39,6 @@ class Chores:
         self._stopped = threading.Event()
 
     def start(self) -> Chores:
-        """Start the thread."""
         threading.Thread(target=self._run, name="fairqueue-chores", daemon=True).start()
         return self
 

@@ -20,7 +20,7 @@ from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._stores import open_store
 from fairqueue._stores.sharded import sharded
-from fairqueue._stores.sharded.asking import ask_anything, refuse_if_full
+from fairqueue._stores.sharded.asking import PROBED_QUEUE, any_of, refuse_if_full
 from fairqueue._stores.store import StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._tally import Tally
@@ -119,7 +119,7 @@ class FairQueue(Operators):
 
     def ask(self) -> None:
         """Ask the store anything; raises StoreUnavailable if none of its servers answers."""
-        ask_anything(self._connected().shards)
+        any_of(self._connected().shards, lambda shard: shard.is_plain(PROBED_QUEUE))
 
     def connect(self) -> bool:
         """Check the server and store the limits; return whether the stored ones are now these.

@@ -56,7 +56,6 @@ class Histogram:
     seconds: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one more."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
@@ -104,7 +103,7 @@ class Busiest:
         self._candidates = {name: events for name, events in faded if events >= 1}
 
 
-class Activity:
+class Unsent:
     """Adds up what happens to jobs until it is sent: soon for this minute, later for this hour."""
 
     def __init__(self) -> None:
@@ -113,11 +112,9 @@ class Activity:
         self._sent = self._hour_sent = time.monotonic()
 
     def add(self, job: Key, what: str, n: int = 1) -> None:
-        """Add to one of the counts."""
         _row(self._rows, job)[HAPPENINGS.index(what)] += n
 
     def started(self, job: Key, waited_seconds: float | None) -> None:
-        """Count a start."""
         self.add(job, "starts")
         if waited_seconds is not None:
             _row(self._rows, job)[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
@@ -182,7 +179,7 @@ class Tally:
         self._histograms: defaultdict[str, dict[Labels, Histogram]] = defaultdict(dict)
         self._held: dict[int, tuple[Key, float]] = {}
         """Of each lease its workspace, queue and task, and the worker-seconds that were counted."""
-        self._activity = Activity()
+        self._activity = Unsent()
         _tallies.add(self)
 
     def begin(self) -> None:
@@ -192,7 +189,7 @@ class Tally:
     def end(self) -> None:
         """Count no more, in a forked child: another thread may have held the lock at the fork."""
         self.is_on, self._lock = False, native_lock()
-        self._activity = Activity()
+        self._activity = Unsent()
 
     def read(self) -> Counts:
         """Return a copy of what was counted."""
@@ -222,7 +219,6 @@ class Tally:
     # What is counted
 
     def published(self, queue: str, n: int = 1) -> None:
-        """Jobs were stored."""
         if self.is_on and n:
             with self._lock:
                 self._counters["jobs_published"][queue,] += n
@@ -239,7 +235,6 @@ class Tally:
         outcomes: Iterable[Published | FairQueueError],
         send: Send | None = None,
     ) -> None:
-        """Jobs of these queues were published together."""
         for queue, outcome in zip(queues, outcomes, strict=True):
             if isinstance(outcome, Published):
                 self.published(queue, int(outcome.is_new))
@@ -247,7 +242,6 @@ class Tally:
                 self.rejected(outcome, send)
 
     def rejected(self, error: CapacityExceeded, send: Send | None = None) -> None:
-        """A publish was rejected."""
         with self._lock:
             self._activity.add(_of(error), "rejections")
             if self.is_on:
@@ -264,7 +258,6 @@ class Tally:
         self.send_activity(send)
 
     def worked(self, progress: Iterable[tuple[int, float]], send: Send | None = None) -> None:
-        """Leases have been worked on for these seconds so far."""
         with self._lock:
             for fence, seconds in progress:
                 if fence in self._held:

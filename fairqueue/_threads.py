@@ -60,13 +60,11 @@ class _Event:
         self._is_set = False
 
     def set(self) -> None:
-        """Set it and wake all waiting threads."""
         if not self._is_set:
             self._is_set = True
             self._lock.release()
 
     def is_set(self) -> bool:
-        """Return whether it was set."""
         return self._is_set
 
     def wait(self, timeout: float) -> bool:
@@ -80,7 +78,6 @@ class _Event:
 
 
 def native_event() -> threading.Event:
-    """Make an event for native threads."""
     gevent = _gevent()
     made: Any = (
         _threading().Event()
@@ -206,14 +203,12 @@ class _LogLock:
         self._native: Any = native_lock(reentrant=True)
 
     def acquire(self) -> bool:
-        """Wait for it."""
         if _ident() == self._home:
             self._green.acquire()
         self._native.acquire()
         return True
 
     def release(self) -> None:
-        """Release it to the next waiter."""
         self._native.release()
         if _ident() == self._home:
             self._green.release()

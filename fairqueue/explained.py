@@ -377,19 +377,15 @@ def explain_blocker(blocker: Blocker, now: float) -> str:
     age = "" if blocker.since is None else f", for {duration(now - blocker.since)}"
     left = duration(max(0.0, (blocker.until or now) - now))
     limit = blocker.limit or 0
+    start = f"next start in {left}" if blocker.until else "other shards have it for the moment"
     return {
         "pause": f"paused: {scope}{age}",
         "move": f"moves to shard {limit:.0f}: {scope}{age}",
         "concurrency": f"concurrency limit: {scope} runs {blocker.used} of {limit:g}{age}",
-        "rate": f"rate limit of {rate(limit)}: {scope}{age}; {_next_start(blocker, left)}",
+        "rate": f"rate limit of {rate(limit)}: {scope}{age}; {start}",
         "time": f"scheduled: due in {left}",
         "worker": f"no worker: {_no_worker(blocker, scope, now)}",
     }[blocker.kind]
-
-
-def _next_start(blocker: Blocker, left: str) -> str:
-    """Return when; under a limit over all shards that may not be known here."""
-    return f"next start in {left}" if blocker.until else "other shards have it for the moment"
 
 
 def _no_worker(blocker: Blocker, scope: str, now: float) -> str:

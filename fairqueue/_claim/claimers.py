@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isinf
-from typing import Any, NamedTuple
+from typing import Any
 
-from fairqueue._claim.claimer import Claimer, Owner, claim_when_woken, renewed_leases
+from fairqueue._claim.claimer import Claimer, Owner, Results, Return, named
 from fairqueue._claim.permits import Permits
 from fairqueue._claim.presence import Presence
 from fairqueue._settings import Settings
@@ -20,43 +21,16 @@ from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._types import Claimed, Ending, Finish, Lease, Renewed
+from fairqueue._stores.waiter import Waiter
+from fairqueue._types import Claimed, Ending, Finish, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
 
 LOG_EVERY_SECONDS = 30.0
+LONGEST_POLL_SECONDS = 1.0
 UNCOUNTED = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
-
-
-class _Return(NamedTuple):
-    """A job that is given back or rejected."""
-
-    how: str
-    fence: int
-    options: Mapping[str, Any]
-
-
-class _Shard:
-    """One shard, its claimer, and the ends that it has not been told yet."""
-
-    def __init__(self, number: int, store: Store, settings: Settings, owner: Owner) -> None:
-        self.number, self.store = number, store
-        self.claimer = Claimer(store, settings, owner)
-        self.breaker = store.engine.breaker
-        self.restart()
-
-    def restart(self) -> None:
-        """Drop the pending ends of another owner."""
-        self.pending: list[Finish] = []
-        """Pending ends, which their callers need not report again."""
-        self.returns: list[_Return] = []
-
-    @property
-    def rests(self) -> bool:
-        """Whether claims skip the shard because its server has just failed."""
-        return self.breaker.seconds_left > 0
 
 
 @dataclass
@@ -78,40 +52,33 @@ class Claimers:
 
     A claim asks one shard after another until it has enough jobs, first the one whose turn it is in
     the order over all shards. A server that does not answer or refuses is skipped for a pause; ends
-    for its shards are kept until it answers. With a single shard its claimer is called directly.
-    One call at a time; a forked child is a new owner.
+    for its shards are kept until it answers. One call at a time; a forked child is a new owner.
     """
 
     def __init__(self, store: ShardedStore, settings: Settings) -> None:
         self._store, self._settings = store, settings
         self._owner = Owner()
-        self._shards: list[_Shard] = []
         self.presence = Presence(settings)
         """What operators see of this owner."""
         self._order = ShardOrder()
         self._empty = EmptyShards()
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self._grow()
         self._reset()
 
     def _reset(self) -> None:
         self._name = self._owner.name
         self._lock = threading.RLock()
-        for shard in self._shards:
-            shard.restart()
+        self._results = Results()
+        self._shards: list[Claimer] = []
+        self._grow()
         self.presence.restart()
         self._permits = Permits(self._store, self._name, self._settings.lease_seconds)
-        self._leases: tuple[Lease, ...] = ()
-        self._recovered: tuple[Lease, ...] = ()
-        self._lost: frozenset[int] = frozenset()
-        self._finished: frozenset[tuple[int, Ending]] = frozenset()
-        """Results of a call that failed on another shard; the next call returns them."""
 
     def _grow(self) -> None:
-        """Add claimers for new shards."""
         for number in range(len(self._shards), len(self._store.shards)):
-            shard = self._store.shards[number]
-            self._shards.append(_Shard(number, shard, self._settings, self._owner))
+            store = self._store.shards[number]
+            of = self._settings, self._name, self._results, store.engine.breaker
+            self._shards.append(Claimer(number, store, *of))
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -124,14 +91,19 @@ class Claimers:
             yield
 
     @property
+    def _are_several(self) -> bool:
+        return len(self._shards) > 1
+
+    @property
     def owner(self) -> str:
         """The identity of this process, the same on all shards."""
         return self._owner.name
 
     @property
     def answering(self) -> tuple[Store, ...]:
-        """The shards of servers that have not just failed."""
-        return tuple(one for one in self._store.shards if one.engine.breaker.seconds_left <= 0)
+        """The shards of servers that have not just failed; else the first, which says so."""
+        shards = self._store.shards
+        return tuple(one for one in shards if one.engine.breaker.seconds_left <= 0) or shards[:1]
 
     def claim(
         self,
@@ -148,29 +120,28 @@ class Claimers:
         """
         with self._exclusive():
             if n > 0:
-                self._tell_presence(queues)
-            if len(self._shards) == 1:
-                claimed = self._shards[0].claimer.claim(queues, n, finishes)
-                with suppress(FairQueueError):  # the claim itself has succeeded
-                    self._look_for_shards()
-                return claimed
-            self._look_for_shards()
+                with self._forgiving():
+                    self.presence.before_claim(queues, self.answering, self._name)
+            with suppress(FairQueueError):
+                self._look_for_shards()
+            found = self._results
+            found.old, found.leases = found.old + found.leases, ()
             self._return_owed()
-            self._renew_recovered()
+            with self._forgiving():
+                self._renew_old()
             self._owe(finishes)
             call = _Call(self._store.take_woken())
             self._claim(queues, n, call, has_waiter=has_waiter)
             self._start()
             pauses = [left for each in self._shards if (left := each.breaker.seconds_left) > 0]
             waits = [*call.waits, *pauses, *self._permits.waits(queues)]
-            claimed = Claimed(self._leases, self._lost, min(waits, default=0.0))
-            self._leases, self._lost, self._finished = (), frozenset(), frozenset()
+            claimed = Claimed(found.leases, found.lost, min(waits, default=0.0))
+            found.leases, found.lost, found.finished = (), frozenset(), frozenset()
             return claimed
 
-    def _tell_presence(self, queues: Sequence[str]) -> None:
-        shards = self.answering or self._store.shards
-        with suppress(*[StoreUnavailable] if len(shards) > 1 else ()):
-            self.presence.before_claim(queues, shards, self._name)
+    def _forgiving(self) -> AbstractContextManager[None]:
+        """Go on without what a shard refuses, where there are others."""
+        return suppress(*[StoreUnavailable] if self._are_several else ())
 
     def _look_for_shards(self) -> None:
         self._store.look(self.answering)
@@ -180,24 +151,25 @@ class Claimers:
         """Ask as many shards as needed, and those with pending ends."""
         queues, n = self._permitted(queues, n, call)
         left = list(self._shards)
-        if call.woken or has_waiter:
-            asked = call.woken | {shard.number for shard in left if shard.pending}
+        if self._are_several and (call.woken or has_waiter):
+            asked = call.woken | {shard.number for shard in left if shard.owes}
             empty = self._empty.seconds_left(queues, but=asked)
             call.waits += empty.values()
             left = [shard for shard in left if shard.number not in empty]
         if n > 0 and not call.woken:
             self._peek(left, queues, call)
         while left:
-            if n <= len(self._leases):
-                left = [each for each in left if each.pending or each.number in call.woken]
+            if self._are_several and n <= len(self._results.leases):
+                left = [each for each in left if each.owes or each.number in call.woken]
             if left and not self._ask(shard := self._next(queues, left), queues, n, call):
                 left.remove(shard)
-        if call.failed is not None and not (call.has_answer or self._leases) and self._all_rest():
+        if call.failed and not (call.has_answer or self._results.leases) and self._all_rest():
             raise call.failed
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
         """Leave out queues that may start nothing, and the wake-ups for them."""
-        refused, at_hand, woken = set(self._store.refused), len(self._leases), bool(call.woken)
+        refused, woken = set(self._store.refused), bool(call.woken)
+        at_hand = len(self._results.leases)
         found, wanted = self._permits.open_queues(queues, max(0, n - at_hand), is_woken=woken)
         if refused & set(found):
             self._empty = EmptyShards()  # jobs that came there meanwhile woke others
@@ -207,51 +179,51 @@ class Claimers:
 
     def _start(self) -> None:
         """Take permits for the claimed jobs; those without all of them go back uncounted."""
-        refused = self._permits.start(self._leases)
-        self._leases = tuple(lease for lease in self._leases if lease not in refused)
+        leases = self._results.leases
+        refused = self._permits.start(leases)
+        self._results.leases = tuple(lease for lease in leases if lease not in refused)
         for lease, seconds in refused.items():
             shard = self._shards[shard_of_fence(lease.fence)]
             how = {**UNCOUNTED, "refused_seconds": seconds}
-            shard.returns.append(_Return("release", lease.fence, how))
+            shard.returns.append(Return("release", lease.fence, how))
         self._return_owed()
 
-    def _next(self, queues: Sequence[str], left: Sequence[_Shard]) -> _Shard:
+    def _next(self, queues: Sequence[str], left: Sequence[Claimer]) -> Claimer:
         """Return the shard to ask; shards of servers that have just failed come last."""
         among = [each.number for each in left if not each.rests] or [each.number for each in left]
         ending = {shard.number for shard in left if shard.pending}
         return self._shards[self._order.first(queues, among, ending)]
 
-    def _ask(self, shard: _Shard, queues: Sequence[str], n: int, call: _Call) -> bool:
+    def _ask(self, shard: Claimer, queues: Sequence[str], n: int, call: _Call) -> bool:
         """Finish and claim on one shard; True: others come first, and it may be asked again."""
         if shard.rests and (call.has_answer or shard.breaker in call.failed_at):
             return False
-        number, wanted, ends = shard.number, max(0, n - len(self._leases)), list(shard.pending)
-        others = (
-            []
-            if number in call.passed
-            else [each.number for each in self._shards if each is not shard and not each.rests]
-        )
-        times = partial(self._order.times, queues, others)
+        others = [each.number for each in self._shards if each is not shard and not each.rests]
+        others = [] if shard.number in call.passed else others
+        times = partial(self._order.times, queues, others) if self._are_several else tuple
         try:
-            part = shard.claimer.claim(queues, wanted, ends, times)
+            shard.repeat()
+            self._renew_old()
+            had = len(self._results.leases)
+            wanted = max(0, n - had)
+            part = shard.claim(queues, wanted, times)
         except FairQueueError as error:
             self._fail(shard, error, call)
             return False
-        self._order.note(number, queues, part.heads)
-        self._empty.note(number, queues, part.wait_seconds if len(part.leases) < wanted else 0.0)
-        if part.leases:
-            self._order.served(number)
-        self._leases += part.leases
-        self._did(shard, ends, part.lost)
+        found = len(self._results.leases) - had
+        self._order.note(shard.number, queues, part.heads)
+        self._empty.note(shard.number, queues, part.wait_seconds if found < wanted else 0.0)
+        if found:
+            self._order.served(shard.number)
         call.has_answer = True
-        call.woken -= {number}
+        call.woken -= {shard.number}
         if isinf(part.wait_seconds):
-            call.passed.add(number)
+            call.passed.add(shard.number)
             return True
         call.waits.append(part.wait_seconds)
         return False
 
-    def _peek(self, left: Sequence[_Shard], queues: Sequence[str], call: _Call) -> None:
+    def _peek(self, left: Sequence[Claimer], queues: Sequence[str], call: _Call) -> None:
         """Ask for the queues' heads on shards that have told nothing lately.
 
         A shard that had no job, or is the only one, is asked for a job at once.
@@ -267,15 +239,15 @@ class Claimers:
             else:
                 self._order.note(shard.number, queues, heads)
 
-    def _fail(self, shard: _Shard, error: FairQueueError, call: _Call) -> None:
+    def _fail(self, shard: Claimer, error: FairQueueError, call: _Call) -> None:
         call.failed = error
         self._empty.forget(shard.number)
         call.failed_at.add(shard.breaker)
         self._note(shard, error)
 
-    def _note(self, shard: _Shard, error: FairQueueError) -> None:
+    def _note(self, shard: Claimer, error: FairQueueError) -> None:
         shard.breaker.failed()
-        if self._log_throttle.passes():
+        if self._are_several and self._log_throttle.passes():
             log.warning(
                 "shard %d of %d does not answer; the jobs of its workspaces wait: %s",
                 shard.number,
@@ -286,15 +258,18 @@ class Claimers:
     def _all_rest(self) -> bool:
         return all(shard.rests for shard in self._shards)
 
-    def _renew_recovered(self) -> None:
+    def _renew_old(self) -> None:
         """Renew the leases of an interrupted call, which have aged since; keep those that fail."""
-        self._recovered, self._leases = self._recovered + self._leases, ()
-        if self._recovered:
-            with suppress(StoreUnavailable):
-                seconds = self._settings.lease_seconds
-                live, failed = renewed_leases(self._store, self._recovered, seconds)
-                self._leases = tuple(lease for lease in live if lease.fence not in failed)
-                self._recovered = tuple(lease for lease in live if lease.fence in failed)
+        found, sent, seconds = self._results, time.monotonic(), self._settings.lease_seconds
+        if not found.old:
+            return
+        progress = [(lease.fence, 0.0) for lease in found.old]
+        renewed = self._store.renew(progress, owner=self._name, lease_seconds=seconds)
+        live = [lease for lease in found.old if lease.fence not in renewed.lost]
+        found.old = tuple(lease for lease in live if lease.fence in renewed.failed)
+        found.leases += tuple(
+            replace(lease, received_monotonic=sent) for lease in live if lease not in found.old
+        )
 
     def _owe(self, finishes: Iterable[Finish]) -> None:
         """Keep new ends for their shards; those of an unknown shard are lost.
@@ -306,15 +281,9 @@ class Claimers:
             if finish.ending is Ending.ACK:
                 self._permits.ended([finish.fence])
             if number >= len(self._shards):
-                self._lost |= {finish.fence}
-            elif done not in {*self._finished, *_named(self._shards[number].pending)}:
+                self._results.lost |= {finish.fence}
+            elif done not in {*self._results.finished, *named(self._shards[number].pending)}:
                 self._shards[number].pending.append(finish)
-
-    def _did(self, shard: _Shard, finishes: Iterable[Finish], lost: frozenset[int]) -> None:
-        done = _named(finishes)
-        shard.pending = [each for each in shard.pending if (each.fence, each.ending) not in done]
-        self._finished |= done
-        self._lost |= lost
 
     def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
         """Finish on all shards that answer; return which of these fences were lost.
@@ -323,36 +292,31 @@ class Claimers:
         """
         own = frozenset(finish.fence for finish in finishes)
         with self._exclusive():
-            if len(self._shards) == 1:
-                return self._shards[0].claimer.ack(finishes)
             self._owe(finishes)
             self._permits.give_back()
             self._finish(own)
-            self._finished = frozenset()
-            lost, self._lost = self._lost & own, self._lost - own
+            found = self._results
+            found.finished = frozenset()
+            lost, found.lost = found.lost & own, found.lost - own
             return lost
 
     def _finish(self, own: frozenset[int] = frozenset()) -> None:
         """Send the pending ends; raise if that fails for some of ``own``."""
         failed = None
         for shard in self._shards:
-            some = list(shard.pending)
-            must = not own.isdisjoint(finish.fence for finish in some)
-            if not some or (shard.rests and not must):
+            must = not own.isdisjoint(finish.fence for finish in shard.pending)
+            if not shard.pending or (shard.rests and not must):
                 continue
             try:
-                lost = shard.claimer.ack(some)
+                shard.finish()
             except FairQueueError as error:
                 failed = error if must else failed
                 self._note(shard, error)
-            else:
-                self._did(shard, some, lost)
         if failed is not None:
             raise failed
 
     @property
     def are_pending(self) -> bool:
-        """Whether there are pending ends."""
         return any(shard.pending or shard.returns for shard in self._shards)
 
     def flush(self) -> None:
@@ -387,35 +351,32 @@ class Claimers:
 
         If that shard is away and others answer, the release is kept and repeated.
         """
-        return self._give_up(_Return("release", fence, options))
+        return self._give_up(Return("release", fence, options))
 
     def reject(self, fence: int, **options: Any) -> bool:
         """Move one job to its shard's dead letters; kept and repeated as by :meth:`release`."""
-        return self._give_up(_Return("reject", fence, options))
+        return self._give_up(Return("reject", fence, options))
 
-    def _give_up(self, late: _Return) -> bool:
+    def _give_up(self, late: Return) -> bool:
         number = shard_of_fence(late.fence)
         if number >= len(self._shards):
             return False
         with self._exclusive():
-            shard, is_one = self._shards[number], len(self._shards) == 1
-            if not is_one:
-                self._permits.ended([late.fence])
-                self._permits.give_back()
+            shard = self._shards[number]
+            self._permits.ended([late.fence])
+            self._permits.give_back()
             if not shard.rests or self._all_rest():
                 try:
                     return self._return(shard, late)
                 except StoreUnavailable:
-                    if is_one or self._all_rest():
+                    if self._all_rest():
                         raise
             shard.returns.append(late)
         return True
 
-    def _return(self, shard: _Shard, late: _Return) -> bool:
-        """Send one release or rejection."""
-        call: Callable[..., bool] = getattr(shard.claimer, late.how)
+    def _return(self, shard: Claimer, late: Return) -> bool:
         try:
-            return call(late.fence, **late.options)
+            return shard.give_up(late)
         except StoreUnavailable as error:
             self._note(shard, error)
             raise
@@ -428,21 +389,22 @@ class Claimers:
         is_own, seconds = owner == self._owner.name, self._settings.lease_seconds
         progress = [*progress, *self.pending()] if is_own else progress
         renewed = store.renew(progress, owner=owner, lease_seconds=seconds)
-        if is_own and len(self._shards) > 1:
-            self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
         if is_own:
+            self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
             there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
             self.presence.with_renewal(there, owner)
         return renewed
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:
         """Claim at every wake-up by any shard until there is a job or the time is up."""
-        waiter = self._store.waiter(queues)
-
-        def claim() -> Claimed:
-            return self.claim(queues, n, (), has_waiter=True)
-
-        return claim_when_woken(waiter, claim, seconds, claimed)
+        waiter, until = self._store.waiter(queues), time.monotonic() + seconds
+        try:
+            while not claimed.leases and (left := until - time.monotonic()) > 0:
+                _wait_or_poll(waiter, min(left, claimed.wait_seconds))
+                claimed = self.claim(queues, n, (), has_waiter=True)
+        finally:
+            waiter.close()
+        return claimed
 
     def close(self) -> None:
         """Send pending ends once more; forget unanswered calls.
@@ -454,8 +416,12 @@ class Claimers:
             self._permits.give_back()
         self.presence.end(self.answering, self._name)
         for shard in self._shards:
-            shard.claimer.forget()
+            shard.unanswered = None
 
 
-def _named(finishes: Iterable[Finish]) -> frozenset[tuple[int, Ending]]:
-    return frozenset((finish.fence, finish.ending) for finish in finishes)
+def _wait_or_poll(waiter: Waiter, seconds: float) -> None:
+    """Wait for a wake-up; if that fails, sleep briefly, and let the next claim raise the error."""
+    try:
+        waiter.wait(seconds)
+    except StoreUnavailable:
+        time.sleep(min(seconds, LONGEST_POLL_SECONDS))

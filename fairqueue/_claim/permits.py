@@ -78,14 +78,13 @@ class Permits:
         wanted, now = dict[str, tuple[str, ...]](), monotonic()
         for queue in queues if n > 0 and self._refusals else ():
             known = self._refusals.get(queue)
-            if known and (is_woken or known.until <= now or self._has_spare(known.limits)):
+            if known and (
+                is_woken or known.until <= now or any(self._spare[each] for each in known.limits)
+            ):
                 wanted[queue] = known.limits
         taken = self._ask(wanted, n) if wanted else {}
         found = [each for each in queues if each not in self._refusals or taken.get(each)]
         return found, min(n, sum(taken.values())) if taken.keys() >= set(found) else n
-
-    def _has_spare(self, limits: Iterable[str]) -> bool:
-        return any(self._spare[limit] for limit in limits)
 
     def _ask(self, wanted: Mapping[str, tuple[str, ...]], n: int) -> dict[str, int]:
         """Take permits ahead of the claim; return for how many jobs of each queue."""
@@ -156,10 +155,8 @@ class Permits:
     def _at_hand(self, limit: str) -> str | None:
         if self._fresh[limit]:
             return self._fresh[limit].pop()
-        return self._spare[limit].pop() if self._spare[limit] and self._is_alone(limit) else None
-
-    def _is_alone(self, limit: str) -> bool:
-        return monotonic() < self._alone_until.get(limit, 0.0)
+        is_alone = monotonic() < self._alone_until.get(limit, 0.0)
+        return self._spare[limit].pop() if self._spare[limit] and is_alone else None
 
     def _hold(self, lease: Lease, limit: str, permit: str) -> None:
         self._held.setdefault(lease.fence, {})[limit] = permit

@@ -90,13 +90,12 @@ def _why_not(source: Source, call: Call) -> Iterator[str]:
             yield "it is not passed"
             return
         yield "no such argument"
-        yield from (f"did you mean {names[close]!r}?" for close in _close(what, names))
+        yield from (
+            f"did you mean {names[close]!r}?"
+            for close in get_close_matches(what.lower(), names, n=1)
+        )
     else:
         yield "it is not there"
-
-
-def _close(what: str, names: Mapping[str, str]) -> list[str]:
-    return get_close_matches(what.lower(), names, n=1)
 
 
 def _has(kind: str, what: str, call: Call) -> bool:

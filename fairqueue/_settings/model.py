@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -315,25 +316,20 @@ class Settings(BaseModel):
         problems.refuse_burst(settings)
         return settings
 
+    def _of(self, scope: str) -> Limits:
+        """Return the limits whose settings begin with a scope, such as ``workspace_rate``."""
+        names = [of.name for of in fields(Limits)]
+        return Limits(**{name: getattr(self, f"{scope}_{name}", None) for name in names})
+
     def stored_limits(self) -> StoredLimits:
         """Return the configured limits, to be stored beside the jobs."""
         return StoredLimits(
-            default=Limits(
-                concurrency=self.workspace_concurrency,
-                capacity=self.workspace_capacity,
-                rate=self.workspace_rate,
-                burst=self.workspace_burst,
-                requests=self.workspace_requests,
-            ),
-            total=Limits(
-                concurrency=self.total_concurrency,
-                capacity=self.total_capacity,
-                requests=self.total_requests,
-            ),
+            default=self._of("workspace"),
+            total=self._of("total"),
             workspaces={name: entry.limits() for name, entry in self.workspaces.items()},
             queues={name: entry.limits() for name, entry in self.queues.items()},
             tasks={name: entry.limits() for name, entry in self.tasks.items()},
-            queue_default=Limits(capacity=self.queue_capacity),
+            queue_default=self._of("queue"),
             default_workspace=self.default_workspace,
             fairness=self.fairness,
             enforced=self.enforce == "limits",

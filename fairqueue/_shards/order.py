@@ -109,7 +109,6 @@ class EmptyShards:
             self._until[shard] = tuple(queues), monotonic() + seconds
 
     def forget(self, shard: int) -> None:
-        """A shard may have jobs."""
         self._until.pop(shard, None)
 
     def had_none(self, shard: int) -> bool:
@@ -134,12 +133,10 @@ class _Pace:
         self._of: dict[str, float] = {}
 
     def note(self, queue: str, now: float, seen: float) -> None:
-        """Record a queue's virtual time."""
         at, before = self._begun.setdefault(queue, (now, seen))
         if now - at >= (OLD_SECONDS if queue in self._of else FIRST_SECONDS):
             self._of[queue] = (seen - before) / (now - at)
             self._begun[queue] = now, seen
 
     def of(self, queue: str) -> float:
-        """Return virtual seconds per second."""
         return self._of.get(queue, 0.0)

@@ -58,7 +58,6 @@ def _told_of_workers(
 
 
 def _position(row: Sequence[Any], workspace: str, now: float, fleet: Fleet) -> QueuePosition:
-    """Read one lane."""
     name, number, published, waiting, jobs, turns, in_line, group, cost, kept, seen = row
     queue, task = decode(name), decode(number)
     blockers, would_block = (tuple(_blocker(text) for text in of) for of in (kept, seen))
@@ -101,7 +100,6 @@ def _in_common(positions: Sequence[QueuePosition]) -> tuple[Blocker, ...]:
 
 
 def why(reply: Sequence[Any], job_id: str | None, fleet: Fleet) -> Why:
-    """Read all of it."""
     time, state, workspace, facts, counts, rows, about, *observed = reply
     now, found, named = float(time), JobState(state.decode()), decode(workspace) or None
     waiting, scheduled, running, dead = map(int, counts)

@@ -54,7 +54,6 @@ class Mark(NamedTuple):
 
 
 def read_mark(text: bytes | str) -> Mark:
-    """Read one."""
     now, _, to = (text.decode() if isinstance(text, bytes) else text).partition(">")
     shards, _, changes = now.partition(".")
     return Mark(int(shards), int(changes or 0), int(to.partition(".")[0]) if to else None)

@@ -108,7 +108,6 @@ def read_source(name: str) -> str:
 
 @cache
 def operations() -> tuple[str, ...]:
-    """Name every operation."""
     names = (entry.name for entry in (files("fairqueue") / "lua" / "api").iterdir())
     return tuple(sorted(name[:-4] for name in names if name.endswith(".lua")))
 
@@ -208,7 +207,6 @@ class Library:
         return sha1(self._all.encode(), usedforsecurity=False).hexdigest()[:16]
 
     def function(self, operation: str) -> str:
-        """Name its function."""
         return f"fairqueue_{self.digest}_{operation}"
 
     @cached_property
@@ -249,5 +247,4 @@ def _keys() -> Iterator[str]:
 
 @cache
 def load(read: Read = read_source) -> Library:
-    """Give the library of these files."""
     return Library(read)

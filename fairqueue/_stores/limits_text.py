@@ -42,7 +42,6 @@ class SourcedLimits(NamedTuple):
 
 
 def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
-    """Read the limits of one source."""
     return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
 
 
@@ -72,7 +71,6 @@ def _word(value: float | str) -> str:
 
 
 def limits_in(text: str) -> Limits:
-    """Read limits back."""
     words = _words_in(text)
     named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
     return Limits(**{name: _value(name, word) for name, word in named.items()})

@@ -194,6 +194,5 @@ class MovesStore(OperatorStore):
             yield retention, rows
 
     def put_shard_settings(self, retention: bytes, rows: Sequence[Sequence[bytes]]) -> None:
-        """Store such a page."""
         text = b"".join(field + b"\n" for row in rows for field in row)
         self._call_indexed("put_shard_settings", retention=retention, rows=text)

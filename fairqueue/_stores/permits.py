@@ -28,7 +28,6 @@ class Change(NamedTuple):
     taken: Sequence[str] = ()
 
     def line(self) -> str:
-        """Write it as it is sent."""
         some = (",".join(permits) or "-" for permits in (self.freed, self.taken))
         return " ".join((self.limit, self.turn, *some)) + "\n"
 

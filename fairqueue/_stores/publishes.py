@@ -42,7 +42,6 @@ class _Group:
     rejection: CapacityExceeded | None = None
 
     def add(self, job: Job, admission: Admission) -> None:
-        """Count one more job."""
         if not admission.exempt:
             self.entries[job.queue, job.workspace, job.task] += 1
 
@@ -55,7 +54,6 @@ class _Group:
         return f"{encode(self.name)}|{''.join(entries)}\n"
 
     def reject(self, reply: Sequence[Any]) -> CapacityExceeded:
-        """Read why the script rejected it."""
         _, *words, wanted, entry = reply
         queue, workspace, task = list(self.entries)[entry]
         self.rejection = replies.refusal(words, Job("", workspace, queue, task, b""), wanted or 1)
@@ -77,10 +75,8 @@ class Publishes:
         self._groups: dict[str, _Group] = {}
         for job, admission in jobs:
             if admission.group is not None:
-                self._group(admission.group).add(job, admission)
-
-    def _group(self, name: str) -> _Group:
-        return self._groups.setdefault(name, _Group(name))
+                group = self._groups.setdefault(admission.group, _Group(admission.group))
+                group.add(job, admission)
 
     def send(self, call: Call) -> list[Outcome]:
         """Publish all; return their outcomes in order. Raises PublishInterrupted."""

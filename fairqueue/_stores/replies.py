@@ -49,7 +49,6 @@ def fences(reply: bytes) -> frozenset[int]:
 
 
 def renewed(reply: bytes) -> Renewed:
-    """Read the result of a renewal."""
     lost, cancelled, failed, wide = reply.split(b"|")
     pairs = (each.split("=") for each in wide.decode().split())
     limits = {int(fence): tuple(of.split(",")) for fence, of in pairs}
@@ -57,7 +56,6 @@ def renewed(reply: bytes) -> Renewed:
 
 
 def all_renewed(parts: Collection[Renewed]) -> Renewed:
-    """Join the results of several renewals."""
     names = "lost", "cancelled", "failed"
     lost, cancelled, failed = (
         frozenset[int]().union(*(getattr(part, name) for part in parts)) for name in names
@@ -67,7 +65,6 @@ def all_renewed(parts: Collection[Renewed]) -> Renewed:
 
 
 def job_text(job: Job) -> str:
-    """Write a job without its payload."""
     queue, workspace, task = encode(job.queue), encode(job.workspace), encode_task(job.task)
     return f"{queue} {workspace} {task} {job.priority} {workspace}/{queue}/{encode(job.id)}"
 
@@ -272,19 +269,16 @@ def notice_text(letter: DeadLetter) -> str:
 
 
 def found_job(known_by: str) -> FoundJob:
-    """Read what a job is known by."""
     return FoundJob(*map(decode, known_by.split("/")))
 
 
 def job(job_id: str, queue: str, record: bytes) -> Job:
-    """Read a job's record."""
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, *_ = header.split()
     return Job(job_id, decode(workspace), queue, decode(task), payload, int(priority))
 
 
 def counts(text: bytes) -> dict[str, int]:
-    """Read counts by name."""
     words = (word.split("=") for word in text.decode().split())
     return {what: int(count) for what, count in words}
 
@@ -297,7 +291,6 @@ def without_workspace(found: Sequence[bytes]) -> dict[str, WithoutWorkspace]:
 
 
 def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
-    """Read one row of a snapshot."""
     name, waiting, scheduled, running, limit, oldest, dead, lost, seen, pause, weight = row
     observed = counts(seen)
     return WorkspaceStats(
@@ -317,18 +310,15 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
 
 
 def ticket(owner: str, workspace: str, number: int) -> str:
-    """Name one request."""
     return f"{encode(owner)}/{encode(workspace)}/{number}"
 
 
 def workspace_of_ticket(ticket: str) -> str:
-    """Return the workspace of a request."""
     _, name, _ = ticket.split("/")
     return decode(name)
 
 
 def admitted_request(reply: list[Any]) -> AdmittedRequest:
-    """Read the outcome of an admission."""
     if not reply:
         return AdmittedRequest("in_flight")
     first, *rest = reply

@@ -52,17 +52,24 @@ def _pause(paused: bytes, draining: bytes) -> Pause | None:
     return None if draining == b"-" else Pause.DRAINING
 
 
+def _job(words: Sequence[bytes], payload: bytes) -> dict[str, Any]:
+    queue, job_id, workspace, task, priority = words
+    return {
+        "job_id": decode_job(job_id),
+        "task": decode(task),
+        "workspace": decode(workspace),
+        "queue": decode(queue),
+        "priority": int(priority),
+        **in_a_list(payload),
+    }
+
+
 def running(row: bytes, now: float) -> RunningJob:
-    """Read one lease."""
     head, _, payload = row.partition(b"\n")
-    fence, queue, job_id, workspace, task, priority, *lease = head.split(b" ")
-    claimed, owner, deliveries, early, cancelled, length, ends, *reported = lease
+    fence, *words = head.split(b" ")
+    claimed, owner, deliveries, early, cancelled, length, ends, *reported = words[5:]
     return RunningJob(
-        job_id=decode_job(job_id),
-        task=decode(task),
-        workspace=decode(workspace),
-        queue=decode(queue),
-        priority=int(priority),
+        **_job(words[:5], payload),
         worker=decode(owner),
         owner=decode(owner),
         fence=int(fence),
@@ -74,7 +81,6 @@ def running(row: bytes, now: float) -> RunningJob:
         acked_early=early == b"1",
         cancelled=cancelled == b"1",
         progress=progress(b" ".join(reported), now),
-        **in_a_list(payload),
     )
 
 
@@ -95,21 +101,15 @@ def held(row: bytes, now: float) -> Held:
 
 
 def waiting(row: bytes, now: float) -> WaitingJob:
-    """Read one job that waits or is scheduled."""
     head, _, payload = row.partition(b"\n")
-    queue, job_id, workspace, task, priority, deliveries, published, expires, due = head.split(b" ")
+    *job, deliveries, published, expires, due = head.split(b" ")
     return WaitingJob(
-        job_id=decode_job(job_id),
-        task=decode(task),
-        workspace=decode(workspace),
-        queue=decode(queue),
-        priority=int(priority),
+        **_job(job, payload),
         deliveries=int(deliveries),
         published=float(published),
         seconds=max(0.0, now - float(published)),
         due=_number(due),
         expires=_number(expires),
-        **in_a_list(payload),
     )
 
 
@@ -146,7 +146,6 @@ def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
 
 
 def task(row: bytes) -> TaskRow:
-    """Read one task."""
     name, average, concurrency, workspace_concurrency, *starts = row.split(b" ")
     rate, burst, workspace_rate, workspace_burst, *pause = starts
     return TaskRow(
@@ -198,21 +197,18 @@ def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
 
 
 def app_text(app: App) -> str:
-    """Write what an app declares."""
     names = " ".join(map(encode, sorted(app.tasks or ())))
     tells = app.tasks is not None and len(names) <= MOST_TASKS_BYTES
     return f"{encode(app.name) or '-'}\n{names if tells else '*'}"
 
 
 def app(text: bytes) -> App:
-    """Read what an app has declared."""
     name, _, tasks = text.partition(b"\n")
     known = None if tasks == b"*" else tuple(map(decode, tasks.split()))
     return App("" if name == b"-" else decode(name), known)
 
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:
-    """Read what is paused or draining."""
     scope, name, how, since, waiting, stamp = row
     known = stamp_in(stamp.decode())
     return PauseRow(

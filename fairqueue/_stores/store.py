@@ -29,11 +29,11 @@ from fairqueue._keys import encode, encode_job
 from fairqueue._shards.placement import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
+from fairqueue._stores.lists import ListStore
 from fairqueue._stores.moves import MovesStore
 from fairqueue._stores.permits import PermitStore
 from fairqueue._stores.publishes import Outcome, Publishes
 from fairqueue._stores.schedules import ScheduleStore
-from fairqueue._stores.views import ListStore
 from fairqueue._stores.waiter import Waiter, poll_seconds
 from fairqueue._types import (
     Admission,
@@ -67,7 +67,6 @@ class StoreBase(ListStore, ScheduleStore):
 
     @property
     def shards(self) -> tuple[Store, ...]:
-        """Each shard as a store of its own, in their order."""
         raise NotImplementedError
 
     @property
@@ -261,7 +260,6 @@ class Store(PermitStore, MovesStore, StoreBase):
 
     @property
     def shards(self) -> tuple[Store, ...]:
-        """Only itself."""
         return (self,)
 
     def clone(self, *, timeout_seconds: float | None = None, beside: Store | None = None) -> Store:

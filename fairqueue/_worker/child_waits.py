@@ -20,6 +20,7 @@ from fairqueue._queue import FairQueue
 from fairqueue._types import JobId
 from fairqueue.errors import FairQueueError
 from fairqueue.explained import JobState, Why
+from fairqueue.operate.blocked_waits import note_wait
 from fairqueue.rows import BlockedWait
 
 log = logging.getLogger("fairqueue.waits")
@@ -95,9 +96,9 @@ class ChildWaits:
             self._told.add((job.task, child.task))
             log.warning("%s", text)
         known = job.fence, job.workspace, job.job_id, child.queue, child.job_id
-        for shard in child.core.store.shards:
-            if shard.is_leased(job.fence):
-                shard.note_wait(BlockedWait(*known, text))
+        shard = child.core.store.of_fence(job.fence)
+        if shard is not None and shard.is_leased(job.fence):
+            note_wait(shard, BlockedWait(*known, text))
         return True
 
 

@@ -68,7 +68,6 @@ class _HeldLease:
     cancelled: bool = False
 
     def seconds(self, now: float) -> float:
-        """Return the worker-seconds so far."""
         return 0.0 if self.started is None else now - self.started
 
 

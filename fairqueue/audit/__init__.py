@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from fairqueue._stores.engine import Level, Remark
-from fairqueue.audit.checks import Finding, findings
+from fairqueue.audit.checks import Finding, Mended, Repair, findings
 from fairqueue.audit.checkup import Checkup
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.looks import audit, certain_findings
-from fairqueue.audit.mended import Mended, Repair
 from fairqueue.audit.repairs import can_be_mended, rebuild, remedy_of
 from fairqueue.audit.status import Status
 from fairqueue.audit.view import Audit, Where

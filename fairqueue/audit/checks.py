@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairqueue._keys import KINDS, decode
 from fairqueue._shards.placement import shard_of
@@ -30,6 +30,26 @@ class Finding:
     text: str
     where: Where = ()
     """Its subject: a kind of thing and its names, percent-encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One finding, mended or not."""
+
+    invariant: str
+    text: str
+    done: str
+    """What was done, or why it failed."""
+    is_mended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """All repairs, and the findings that are left."""
+
+    repairs: tuple[Repair, ...] = ()
+    findings: tuple[Finding, ...] = field(default=())
+    """The findings that are left."""
 
 
 def _stands_where_it_should(a: Audit) -> Iterator[Found]:

@@ -8,8 +8,7 @@ from operator import attrgetter
 
 from fairqueue._keys import decode
 from fairqueue._stores.engine import Level, Remark
-from fairqueue.audit.checks import Finding
-from fairqueue.audit.mended import Repair
+from fairqueue.audit.checks import Finding, Repair
 from fairqueue.audit.shards import named
 from fairqueue.audit.status import LATE_SECONDS
 from fairqueue.audit.view import Audit

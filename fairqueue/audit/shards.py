@@ -10,8 +10,7 @@ from fairqueue._stores.engine import Engine, Level, Remark
 from fairqueue._stores.layout import mark_of, moves_from
 from fairqueue._stores.sharded.asking import PROBED_QUEUE
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue.audit.checks import Finding
-from fairqueue.audit.mended import Repair
+from fairqueue.audit.checks import Finding, Repair
 from fairqueue.errors import StoreUnavailable
 
 T = TypeVar("T", Finding, Remark, Repair)

@@ -149,9 +149,8 @@ def paused(rows: Sequence[PauseRow]) -> Iterator[Remark]:
 
 def contradictions(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:
     """Limits that can never be reached, and reserves that cannot all be kept."""
-    known = sorted((row for row in rows if row.source in PRECEDENCE), key=_rank)
     force: dict[tuple[str, str], dict[str, float]] = {}
-    for row in known:
+    for row in (row for source in PRECEDENCE for row in rows if row.source == source):
         numbers = {k: v for k, v in row.limits.items() if not isinstance(v, str)}
         force.setdefault((row.scope, row.name), {}).update(numbers)
     most = force.get(("total", ""), {}).get("concurrency")
@@ -167,7 +166,3 @@ def contradictions(rows: Sequence[StoredLimitsRow]) -> Iterator[Remark]:
     if reserved > most:
         text = f"reserves of {reserved:g} in all cannot be kept: concurrency of all is {most:g}"
         yield Remark(Level.WARNING, "limits", text)
-
-
-def _rank(row: StoredLimitsRow) -> int:
-    return PRECEDENCE.index(row.source)

@@ -13,6 +13,7 @@ from fairqueue.cli.dead import dead
 from fairqueue.cli.demo import demo
 from fairqueue.cli.doctor import doctor
 from fairqueue.cli.limits import limits
+from fairqueue.cli.lists import acts, history, jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.metrics import metrics
 from fairqueue.cli.migrate import migrate
 from fairqueue.cli.pause import drain, pause, resume
@@ -22,7 +23,6 @@ from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
 from fairqueue.cli.status import status
 from fairqueue.cli.top import top
-from fairqueue.cli.views import acts, history, jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.why import why, workspace
 
 HELP = {"help_option_names": ["-h", "--help"]}

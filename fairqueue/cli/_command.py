@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from typing import Any, NamedTuple
 
 import click
 
 from fairqueue.cli._connect import connection_options, opened_queue
+from fairqueue.cli._format import listed
+from fairqueue.tables import Column
 
 
 class Answer(NamedTuple):
@@ -24,6 +29,11 @@ class Answer(NamedTuple):
     def print(self, *, as_json: bool) -> None:
         """Print one JSON object, or the text."""
         click.echo(json.dumps(self.result, indent=2) if as_json else self.text)
+
+
+def rows_of(name: str, columns: Sequence[Column], rows: Sequence[Any], none: str) -> Answer:
+    """Answer with a list: its rows under this name, or ``none`` in words."""
+    return Answer({name: [*map(asdict, rows)]}, listed(columns, rows, none))
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,3 +66,22 @@ def options(*added: Callable[..., Any]) -> Callable[..., Any]:
         return command
 
     return decorate
+
+
+@contextmanager
+def progress(label: str, total: int | None = None) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar if standard error is a terminal. Yield a function that advances it."""
+    if not sys.stderr.isatty() or not total:
+        yield lambda _: None
+        return
+    with click.progressbar(length=total, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal, unless ``yes``. Without a terminal, refuse instead of waiting."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} There is no terminal to ask on: pass --yes.")
+    click.confirm(question, abort=True)

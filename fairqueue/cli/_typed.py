@@ -28,14 +28,11 @@ def as_typed(text: str) -> str:
     context = click.get_current_context(silent=True)
     if context is None:
         return text
-    prefix, options = printable(_prefix(context)), printable("".join(_options(context)))
+    prefix = printable(str(context.meta.get(PREFIX) or context.find_root().info_name))
+    options = printable("".join(_options(context)))
     names = "|".join(re.escape(name) for name in _commands(_group(context)))
     command = re.compile(rf"(?<![\w./-])fairqueue ({names or '(?!)'})(?![\w-])")
     return command.sub(lambda found: f"{prefix} {found[1]}{options}", text)
-
-
-def _prefix(context: click.Context) -> str:
-    return str(context.meta.get(PREFIX) or context.find_root().info_name)
 
 
 def _options(context: click.Context) -> Iterator[str]:

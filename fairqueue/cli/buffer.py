@@ -10,9 +10,8 @@ import click
 
 from fairqueue import FairQueue
 from fairqueue.buffer import DELETE, RETRY, Outages, change, check_folder, read_all, spools_in
-from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._command import Answer, confirm, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
-from fairqueue.cli._output import confirm
 
 HEAD = ("job", "workspace", "queue", "task", "refused", "kept for")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from fairqueue import Cancelled, FairQueue
-from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._command import Answer, confirm, on_queue, progress
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import confirm, progress
 from fairqueue.cli._scope import count_remaining
 
 OUTCOMES = {

@@ -12,10 +12,9 @@ import click
 
 from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._choose import job_options, limit_option
-from fairqueue.cli._command import Answer, on_queue, options
+from fairqueue.cli._command import Answer, confirm, on_queue, options, progress
 from fairqueue.cli._connect import Problem
 from fairqueue.cli._format import count_jobs, listed, moment, printable, table
-from fairqueue.cli._output import confirm, progress
 from fairqueue.explained import explain_called, explain_starts, explain_steps
 from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of

@@ -12,7 +12,7 @@ import redis
 
 from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url, stock_url
-from fairqueue.cli._command import Answer, json_option
+from fairqueue.cli._command import Answer, json_option, progress
 from fairqueue.cli._connect import (
     BadUsage,
     NoConnection,
@@ -20,7 +20,6 @@ from fairqueue.cli._connect import (
     opened_queue,
 )
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import progress
 
 
 @click.group()

@@ -7,9 +7,8 @@ import time
 import click
 
 from fairqueue import FairQueue, Scope
-from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._command import Answer, on_queue, progress
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import progress
 from fairqueue.cli._scope import as_names, count_remaining, scope_options
 
 POLL_SECONDS = 0.5

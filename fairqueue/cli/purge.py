@@ -8,9 +8,8 @@ import click
 
 from fairqueue import FairQueue
 from fairqueue.cli._choose import job_options
-from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._command import Answer, confirm, on_queue, progress
 from fairqueue.cli._format import count_jobs
-from fairqueue.cli._output import confirm, progress
 from fairqueue.cli._scope import count_remaining, describe
 
 

@@ -7,9 +7,8 @@ from dataclasses import asdict
 import click
 
 from fairqueue import FairQueue
-from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._command import Answer, on_queue, progress
 from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._output import progress
 
 
 @click.command()

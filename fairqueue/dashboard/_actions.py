@@ -61,14 +61,6 @@ def _chosen_dead(form: Form) -> DeadFilter:
     return chosen
 
 
-def _replay_dead(view: View, form: Form) -> str:
-    return f"{count_jobs(view.queue.dead.replay_all(_chosen_dead(form)))} replayed."
-
-
-def _delete_dead(view: View, form: Form) -> str:
-    return f"{count_jobs(view.queue.dead.purge(_chosen_dead(form)))} deleted."
-
-
 def _purge_dead(view: View, form: Form) -> str:
     one = DeadFilter(form.get("name", ""), given(form, "id", "the id of a dead job"))
     return f"{count_jobs(view.queue.dead.purge(one))} deleted."
@@ -97,16 +89,8 @@ def _schedule(how: str, told: str) -> Callable[[View, Form], str]:
     return act
 
 
-def _examine(view: View, _: Form) -> str:
-    return "Doctor has started." if view.checkup.begin() else BUSY
-
-
-def _repair(view: View, _: Form) -> str:
-    return "The repair has started." if view.checkup.begin(repair=True) else BUSY
-
-
-def _forget_aside(view: View, _: Form) -> str:
-    return f"Forgotten: {counted(view.queue.doctor.drop_set_aside(), 'record')}."
+def _checks(told: str, *, repair: bool) -> Callable[[View, Form], str]:
+    return lambda view, _: told if view.checkup.begin(repair=repair) else BUSY
 
 
 ACTIONS: dict[str, Callable[[View, Form], str]] = {
@@ -116,15 +100,21 @@ ACTIONS: dict[str, Callable[[View, Form], str]] = {
     "set-limits": _set_limits,
     "unset-limits": _unset_limits,
     "replay": _replay,
-    "replay-dead": _replay_dead,
-    "delete-dead": _delete_dead,
+    "replay-dead": lambda view, form: (
+        f"{count_jobs(view.queue.dead.replay_all(_chosen_dead(form)))} replayed."
+    ),
+    "delete-dead": lambda view, form: (
+        f"{count_jobs(view.queue.dead.purge(_chosen_dead(form)))} deleted."
+    ),
     "purge-dead": _purge_dead,
     "cancel": _cancel,
     "pause-schedule": _schedule("pause", "is paused"),
     "resume-schedule": _schedule("resume", "goes on from now"),
     "trigger-schedule": _schedule("trigger", "is published within a second"),
     "remove-schedule": _schedule("remove", "is removed"),
-    "examine": _examine,
-    "repair": _repair,
-    "forget-aside": _forget_aside,
+    "examine": _checks("Doctor has started.", repair=False),
+    "repair": _checks("The repair has started.", repair=True),
+    "forget-aside": lambda view, _: (
+        f"Forgotten: {counted(view.queue.doctor.drop_set_aside(), 'record')}."
+    ),
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from fairqueue._queue import FairQueue
 from fairqueue._types import Scope
@@ -26,8 +27,7 @@ from fairqueue.dashboard._checkup import Checkup
 from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https, path_of
 from fairqueue.dashboard._pages import PAGES, View, find, given
 from fairqueue.dashboard._remembered import Remembered
-from fairqueue.dashboard._several import joined
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.errors import ConfigurationError, FairQueueError, StoreUnavailable
 
 NOTICE = "fairqueue_notice"
 MOST_NOTICE = 300
@@ -35,6 +35,9 @@ EVERY_SECONDS = 2.0
 """How often an open page is updated."""
 SIGNED_OUT = "You may not look at this any more: sign in again."
 FOR_EVER = "public, max-age=31536000, immutable"
+
+
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
 
 
 def app(
@@ -76,13 +79,35 @@ def several(
 ) -> Starlette:
     """Return one dashboard of several queues by name, each below ``/NAME/``, as an ASGI app.
 
-    All else is as for :func:`app`. One sign-in serves all of them.
+    All else is as for :func:`app`. One sign-in serves all of them. ConfigurationError: there is
+    none, or a name is no part of a path.
     """
+    for name in queues:
+        if not NAME.fullmatch(name):
+            raise ConfigurationError(
+                f"the dashboard cannot call a queue {name!r}: take up to 50 letters, digits, '.', "
+                "'_' and '-'"
+            )
+    if not queues:
+        raise ConfigurationError("the dashboard has no queue: name one or more")
     access = Access(token, read_token, authorize, read_only, allow_anyone)
     names = tuple(queues)
-    return joined(
-        {name: _dashboard(queue, access, name=name, names=names) for name, queue in queues.items()}
-    )
+    apps = {
+        name: _dashboard(queue, access, name=name, names=names) for name, queue in queues.items()
+    }
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for app in apps.values():
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            yield
+
+    async def first(request: Request) -> RedirectResponse:
+        return RedirectResponse(f"{base_of(request)}/{next(iter(apps))}/", 303)
+
+    mounts = (Mount(f"/{name}", app) for name, app in apps.items())
+    return Starlette(routes=[Route("/", first), *mounts], lifespan=lifespan)
 
 
 def _dashboard(queue: FairQueue | str, access: Access, **shown: Any) -> Starlette:

@@ -55,7 +55,6 @@ INSIDE = {
 
 
 def static_file(name: str) -> bytes:
-    """Return a file that pages load."""
     return files("fairqueue.dashboard").joinpath(f"static/{name}").read_bytes()
 
 
@@ -77,14 +76,6 @@ def _lines(text: str) -> str:
     return "\n".join(printable(line) for line in _cut(text, MOST_OF_TEXT).splitlines())
 
 
-def _moment(seconds: float | None) -> str:
-    return "" if seconds is None else moment(seconds)
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
-
-
 ENVIRONMENT = Environment(
     loader=PackageLoader("fairqueue.dashboard"),
     autoescape=True,
@@ -99,8 +90,8 @@ ENVIRONMENT.filters |= {
     "n": lambda number: f"{number:,}",
     "counted": counted,
     "duration": duration,
-    "moment": _moment,
-    "percent": _percent,
+    "moment": lambda seconds: "" if seconds is None else moment(seconds),
+    "percent": lambda value: f"{100 * value:.0f} %",
     "query": urlencode,
     "remedy": remedy_of,
     "cut": lambda text: _cut(text, MOST_OF_NAME),
@@ -144,7 +135,6 @@ def context_of(request: Request, view: View, *, path: str) -> Context:
 
 
 def whole(template: str, context: Context) -> str:
-    """Render a whole page."""
     return ENVIRONMENT.get_template(template).render(context)
 
 

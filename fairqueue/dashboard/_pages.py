@@ -116,7 +116,6 @@ class View:
         )
 
     def overview(self) -> Overview:
-        """Return the workspaces and queues now."""
         return self.once("overview", self.queue.views.overview)
 
     def activity(self, by: By | None = None, *of: Scope) -> list[Activity]:

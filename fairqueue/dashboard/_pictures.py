@@ -54,7 +54,6 @@ class Line:
 
 
 def _area(tops: Sequence[Point], bottoms: Sequence[Point], css: str) -> str:
-    """An area between two lines."""
     points = " ".join(f"{x:g},{y:g}" for x, y in [*tops, *reversed(bottoms)])
     return f'<polygon class="{css}" points="{points}"/>'
 

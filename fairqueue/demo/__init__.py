@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fairqueue.demo._show import show
+from fairqueue.demo._run import show
 
 __all__ = ["show"]

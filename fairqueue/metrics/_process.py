@@ -8,7 +8,7 @@ from itertools import accumulate
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from fairqueue._tally import BOUNDS, Histogram, Tally
+from fairqueue._tally import BOUNDS, Tally
 from fairqueue.metrics._families import OF_PROCESS
 from fairqueue.plain import printable
 
@@ -24,7 +24,6 @@ class ProcessCollector(Collector):
         tally.begin()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what was counted so far."""
         counts = self._tally.read()
         gauges = dict(zip(BUFFERED, self._buffered(), strict=False))
         for family in OF_PROCESS:
@@ -34,13 +33,9 @@ class ProcessCollector(Collector):
             for labels, value in counts.counters.get(family.name, {}).items():
                 found.add_metric([*map(printable, labels)], value)
             for labels, times in counts.histograms.get(family.name, {}).items():
-                found.add_metric([*map(printable, labels)], _buckets(times), times.seconds)
+                edges = zip(EDGES, map(float, accumulate(times.counts)), strict=True)
+                found.add_metric([*map(printable, labels)], [*edges], times.seconds)
             yield found
 
     def describe(self) -> list[Metric]:
-        """Give the names without reading numbers."""
         return [family.described() for family in OF_PROCESS]
-
-
-def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
-    return [*zip(EDGES, map(float, accumulate(histogram.counts)), strict=True)]

@@ -52,7 +52,6 @@ class StoreCollector(Collector):
         yield from reading.families()
 
     def describe(self) -> list[Metric]:
-        """Give the names without asking the store."""
         return [family.described() for family in OF_STORE]
 
 
@@ -72,7 +71,6 @@ class _Reading:
             self._found[name].add_metric([*map(printable, labels)], value)
 
     def read(self, queue: FairQueue, top: int) -> None:
-        """Read all numbers from the store."""
         began = time.monotonic()
         overview, totals = queue.views.overview(top=top or 1), queue.views.totals()
         self._add_whole(overview)

@@ -1,13 +1,24 @@
-"""Running jobs that are still blocked on the result of a job for which no slot is free."""
+"""Running jobs that wait for the result of a job for which no slot is free: noted, and listed."""
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from dataclasses import astuple
 
-from fairqueue._stores.store import StoreBase
+from fairqueue._stores.store import Store, StoreBase
 from fairqueue.errors import StoreUnavailable
 from fairqueue.explained import JobState
 from fairqueue.rows import BlockedWait
+
+KEPT_SECONDS = 86_400
+
+
+def note_wait(shard: Store, wait: BlockedWait) -> None:
+    """Note a job that waits for another, on the shard of its lease."""
+    key = shard.engine.keys.key("waits")
+    shard.engine.command("HSET", key, wait.fence, json.dumps(astuple(wait)))
+    shard.engine.command("EXPIRE", key, KEPT_SECONDS)
 
 
 def blocked_waits(store: StoreBase) -> list[BlockedWait]:
@@ -15,7 +26,9 @@ def blocked_waits(store: StoreBase) -> list[BlockedWait]:
     noted: list[BlockedWait] = []
     for shard in store.shards:
         with suppress(StoreUnavailable):  # what it has is not known
-            told = dict.fromkeys(wait for page in shard.waits() for wait in page)
+            found = shard.engine.command("HGETALL", shard.engine.keys.key("waits"))
+            texts = found.values() if isinstance(found, dict) else found[1::2]
+            told = (BlockedWait(*json.loads(text)) for text in texts)
             noted += (wait for wait in told if shard.is_leased(wait.fence))
     return [wait for wait in noted if _is_waited_for(store, wait)]
 

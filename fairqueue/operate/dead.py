@@ -64,11 +64,6 @@ def _checked(chosen: DeadFilter) -> DeadFilter:
     return chosen
 
 
-def _error_of(letter: DeadLetter) -> str:
-    """Return the last line of its traceback; empty if none was kept."""
-    return letter.details.rstrip().rpartition("\n")[2].strip()
-
-
 class DeadLetters:
     """Lists, replays and deletes dead letters: of all workspaces, or those that match a filter."""
 
@@ -101,7 +96,11 @@ class DeadLetters:
             key = letter.reason, letter.job.task
             known = counts.get(key) or DeadCount(*key, 0, letter.died, letter.died)
             if letter.died >= known.newest:
-                known = replace(known, newest=letter.died, error=_error_of(letter))
+                known = replace(
+                    known,
+                    newest=letter.died,
+                    error=letter.details.rstrip().rpartition("\n")[2].strip(),
+                )
             oldest = min(known.oldest, letter.died)
             counts[key] = replace(known, count=known.count + 1, oldest=oldest)
         return sorted(counts.values(), key=lambda row: (-row.count, row.reason, row.task))

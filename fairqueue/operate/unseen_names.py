@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from difflib import get_close_matches
 from heapq import nlargest
 from itertools import chain, islice, takewhile
@@ -54,7 +53,8 @@ def hint_of_unseen(store: StoreBase, scope: str, name: str) -> str | None:
     if _is_used(store, scope, name):
         return None
     compared: set[str] = set()
-    for known in _known(store, scope):
+    pages = (store.names(place, scope) for place in PLACES[scope])
+    for known in chain.from_iterable(pages):
         if name in known:
             return None
         compared.update(islice(known, max(0, MOST_COMPARED - len(compared))))
@@ -102,8 +102,3 @@ def _is_used(store: StoreBase, scope: str, name: str) -> bool:
     place = PLACES[scope][0]
     engines, field = [shard.engine for shard in store.shards], encode_in(scope, name)
     return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)
-
-
-def _known(store: StoreBase, scope: str) -> Iterator[list[str]]:
-    """Yield pages of names."""
-    return chain.from_iterable(store.names(place, scope) for place in PLACES[scope])

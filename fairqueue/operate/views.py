@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from fairqueue._keys import decode, encode
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
-from fairqueue._stores.views import MOST_FLOWS
-from fairqueue._types import Scope, Stats, WithoutWorkspace, WorkspaceStats
+from fairqueue._types import Scope, Stats, WithoutWorkspace
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState, Why
 from fairqueue.operate.blocked_waits import blocked_waits
-from fairqueue.operate.located import locate
+from fairqueue.operate.jobs import locate
 from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
 from fairqueue.operate.unseen_names import hint_of_name
 from fairqueue.rows import (
@@ -30,7 +32,6 @@ from fairqueue.rows import (
     JobPage,
     Memory,
     Overview,
-    PauseRow,
     QueueRow,
     Runnable,
     RunningJobs,
@@ -54,7 +55,7 @@ _ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
 DEATHS = ("max_deliveries", "expired", "rejected")
 TICKS = ("published", "skipped", "missed", "full")
 
-ReadPage = Callable[[str], JobPage]
+ReadPage = Callable[..., JobPage]
 """Reads the page at a cursor."""
 
 
@@ -163,14 +164,14 @@ class Views:
         names = [check_name("workspace", name) for name in workspaces]
         store = self._connected()
         queues, pauses = self.queues(), store.pauses()
-        known = _known_workspaces(store)
+        known = sum(_known_of(shard.engine) for shard in store.shards)
         is_whole = not names and (everything or known <= ALL_UP_TO)
-        paused = [] if top else [pause.name for pause in pauses if _is_of_workspace(pause)]
+        paused = [] if top else [pause.name for pause in pauses if pause.scope == "workspace"]
         if not (names or is_whole):
             top = top or 50
             names = _busiest(store, queues, top) + paused
         found = store.snapshot() if is_whole else store.snapshot(list(dict.fromkeys(names)))
-        rows = sorted(found.workspaces, key=_most_waiting)
+        rows = sorted(found.workspaces, key=lambda row: (-row.waiting, -row.running, row.workspace))
         shown = rows if workspaces else rows[:top]
         shown = shown + [row for row in rows[len(shown) :] if row.workspace in paused]
         return Overview(
@@ -237,11 +238,13 @@ class Views:
         cursor that no call returned.
         """
         where = _checked(workspace=workspace, queue=queue, task=task)
-        pages_of = _of_workspace if where["workspace"] else _of_queues
-        read = pages_of(self._connected(), where, n)
+        store = self._connected()
+        read: ReadPage = partial(store.waiting, **where, n=n)
+        if not where["workspace"]:
+            read = _of_queues(store, where, n)
         found, pages = dict[str, WaitingJob](), 0
         while len(found) < n and pages < MOST_PAGES and (cursor or not pages):
-            page = read(cursor)
+            page = read(cursor=cursor)
             found |= {job.job_id: job for job in page.jobs if job.seconds >= longer_than}
             cursor, pages = page.cursor, pages + 1
         return JobPage(tuple(found.values()), cursor)
@@ -285,7 +288,11 @@ class Views:
         if none has that set, of the one that uses most.
         """
         found = (shard.engine.memory() for shard in self._connected().shards)
-        return max((each for each in found if each is not None), key=_fullness, default=None)
+        return max(
+            (each for each in found if each is not None),
+            key=lambda of: (of.used_bytes / (of.max_bytes or math.inf), of.used_bytes),
+            default=None,
+        )
 
     def durability(self) -> Durability | None:
         """Return whether the server keeps jobs; None: it does not tell, or is ``memory://``.
@@ -356,10 +363,6 @@ def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | No
     return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
 
-def _fullness(memory: Memory) -> tuple[float, int]:
-    return memory.used_bytes / memory.max_bytes if memory.max_bytes else 0.0, memory.used_bytes
-
-
 def _totals(engine: Engine) -> Totals:
     """Read one shard's counts."""
     found = engine.command("HGET", engine.keys.key("tasks"), "")
@@ -378,20 +381,8 @@ def _totals(engine: Engine) -> Totals:
     )
 
 
-def _most_waiting(row: WorkspaceStats) -> tuple[int, int, str]:
-    return -row.waiting, -row.running, row.workspace
-
-
-def _is_of_workspace(row: PauseRow) -> bool:
-    return row.scope == "workspace"
-
-
-def _known_workspaces(store: StoreBase) -> int:
-    """Count a snapshot's workspaces approximately: some may be counted more than once."""
-    return sum(_known_of(shard.engine) for shard in store.shards)
-
-
 def _known_of(engine: Engine) -> int:
+    """Count a shard's workspaces approximately: some may be counted more than once."""
     keys, command = engine.keys, engine.command
     counts = [command("HLEN", keys.key(kind)) for kind in ("workspaces", "lost", "observed")]
     return int(sum(counts) + command("ZCARD", keys.key("dead_workspaces")))
@@ -411,11 +402,6 @@ def _busiest(store: StoreBase, queues: Sequence[QueueRow], n: int) -> list[str]:
         share = max(1, SAMPLED * of_queue // of_all)
         counted.update(store.sample(queue, min(share, of_queue)))
     return [name for name, _ in counted.most_common(2 * n)]
-
-
-def _of_workspace(store: StoreBase, where: Mapping[str, str], n: int) -> ReadPage:
-    """Read the lanes of a workspace."""
-    return lambda cursor: store.waiting(**where, cursor=cursor, n=n)
 
 
 def _of_queues(store: StoreBase, where: Mapping[str, str], n: int) -> ReadPage:

@@ -29,9 +29,7 @@ NOT_OPERATIONS = {
     "keep_forwarding",
     "look",
     "names_parents",
-    "note_wait",
     "waiter",
-    "waits",
     "would_store",
 }
 """These run no script, or those of others."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from fairqueue import CapacityExceeded, FairQueue, LeaseLost, Scope
+from fairqueue._activity import HAPPENINGS, WAITS
+from fairqueue._stores.library import read_source
+from fairqueue._stores.noted import HAPPENED
 from fairqueue._tally import OTHERS, Busiest, Counts, Tally
 from fairqueue.adapters import Ending, Finish
 from fairqueue.rows import Totals
@@ -149,3 +153,16 @@ def test_the_store_s_totals(queue: FairQueue) -> None:
     totals = queue.views.totals()
     assert totals.acked == 1
     assert 0 < totals.worker_seconds < 60
+
+
+def test_lua_and_python_pack_the_same_counts() -> None:
+    """What happened in a window: its form, its size, and the places of the counts of Lua."""
+    text = read_source("state/activity")
+    counts, size, form = re.findall(r"COUNTS, BYTES, FORMAT = (\d+), (\d+), '(.*)'", text)[0]
+    packed = HAPPENED.format.replace("6I", "I4" * 6).replace("8I", "I4" * 8)
+    assert (form, int(size)) == (packed, HAPPENED.size)
+    assert int(counts) == len(HAPPENINGS) + len(WAITS) + 1
+    places = [str(1 + HAPPENINGS.index(what)) for what in ("dead", "expiries")]
+    assert re.findall(r"DEAD, EXPIRIES = (\d+), (\d+)", text) == [tuple(places)]
+    between = "x" * 4 * (HAPPENINGS.index("rejections") - HAPPENINGS.index("starts") - 1)
+    assert f"'<I4{between}I4'" in text

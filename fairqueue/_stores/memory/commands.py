@@ -56,7 +56,6 @@ def integer(value: Argument, message: str = INTEGER) -> int:
 
 
 def score_of(value: Argument) -> float:
-    """Read a score."""
     try:
         score = float(value)
     except ValueError:
@@ -113,11 +112,9 @@ class Commands:
     # Keys
 
     def del_(self, *keys: bytes) -> int:
-        """Return how many there were."""
         return sum(map(self._remove, keys))
 
     def unlink(self, *keys: bytes) -> int:
-        """Return how many there were."""
         return self.del_(*keys)
 
     def exists(self, *keys: bytes) -> int:
@@ -125,7 +122,6 @@ class Commands:
         return sum(key in self._values.by_key for key in keys)
 
     def persist(self, key: bytes) -> int:
-        """Remove the time to live; return whether there was one."""
         has_end = key in self._values.by_key and key in self._values.ends
         self._values.ends.take(key)
         return int(has_end)
@@ -142,14 +138,12 @@ class Commands:
         return 1
 
     def time(self) -> Any:
-        """Return seconds and microseconds."""
         seconds, micros = divmod(int(self._values.clock() * 1_000_000), 1_000_000)
         return self._table([b"%d" % seconds, b"%d" % micros])
 
     # Strings
 
     def get(self, key: bytes) -> bytes | None:
-        """Return a string."""
         return self._values.get(key, bytes)
 
     def set(self, key: bytes, value: Argument, *options: Argument) -> Any:
@@ -173,11 +167,9 @@ class Commands:
     # Hashes
 
     def hget(self, key: bytes, field: Argument) -> bytes | None:
-        """Return one value."""
         return self._read(key, Hash).get(text(field))
 
     def hset(self, key: bytes, *pairs: Argument) -> int:
-        """Return how many fields are new."""
         if len(pairs) % 2:
             raise CommandError(ARITY)
         written = _texts(pairs)
@@ -187,7 +179,6 @@ class Commands:
         return len(fields) - before
 
     def hdel(self, key: bytes, *names: Argument) -> int:
-        """Return how many there were."""
         return self._removed(key, Hash, names)
 
     def _removed(self, key: bytes, kind: type[Hash | Set], names: Iterable[Argument]) -> int:
@@ -198,39 +189,31 @@ class Commands:
         return removed
 
     def hsetnx(self, key: bytes, field: Argument, value: Argument) -> int:
-        """Add a field; return 0 if there is one."""
         if self.hexists(key, field):
             return 0
         return self.hset(key, field, value)
 
     def hexists(self, key: bytes, field: Argument) -> int:
-        """Return 1 or 0."""
         return int(text(field) in self._read(key, Hash))
 
     def hlen(self, key: bytes) -> int:
-        """Count the fields."""
         return len(self._read(key, Hash))
 
     def hstrlen(self, key: bytes, field: Argument) -> int:
-        """Return how long a value is; 0: there is none."""
         return len(self._read(key, Hash).get(text(field), b""))
 
     def hkeys(self, key: bytes) -> Any:
-        """Return the fields."""
         return self._table(list(self._read(key, Hash)))
 
     def hmget(self, key: bytes, *names: Argument) -> Any:
-        """Return the values of some fields."""
         fields = self._read(key, Hash)
         return self._table([fields.get(text(name), False) for name in names])
 
     def hgetall(self, key: bytes) -> Any:
-        """Return fields and values."""
         fields = self._read(key, Hash)
         return self._table([each for pair in fields.items() for each in pair])
 
     def hincrby(self, key: bytes, field: Argument, by: Argument) -> int:
-        """Return the new value."""
         name, more = text(field), integer(by)
         before = self._read(key, Hash).get(name, b"0")
         value = more + integer(before, "hash value is not an integer")
@@ -287,7 +270,6 @@ class Commands:
     # Sets
 
     def sadd(self, key: bytes, *members: Argument) -> int:
-        """Return how many are new."""
         written = _texts(members)
         entries = self._made(key, Set)
         before = len(entries)
@@ -295,30 +277,24 @@ class Commands:
         return len(entries) - before
 
     def srem(self, key: bytes, *members: Argument) -> int:
-        """Return how many there were."""
         return self._removed(key, Set, members)
 
     def scard(self, key: bytes) -> int:
-        """Count the members."""
         return len(self._read(key, Set))
 
     def sismember(self, key: bytes, member: Argument) -> int:
-        """Return 1 or 0."""
         return int(text(member) in self._read(key, Set))
 
     def smembers(self, key: bytes) -> Any:
-        """Return the members."""
         return self._table(list(self._read(key, Set)))
 
     def sscan(self, key: bytes, cursor: Argument, *options: Argument) -> Any:
-        """Return the next cursor, and a page of members."""
         _, following, members = self._scan(key, Set, cursor, options)
         return self._page(following, members)
 
     # Lists
 
     def rpush(self, key: bytes, *elements: Argument) -> int:
-        """Return the new length."""
         written = _texts(elements)
         entries = self._made(key, List)
         entries.extend(written)
@@ -330,18 +306,15 @@ class Commands:
         return self.rpush(key, *written) if self._read(key, List) else 0
 
     def lpush(self, key: bytes, *elements: Argument) -> int:
-        """Return the new length."""
         written = _texts(elements)
         entries = self._made(key, List)
         entries.extendleft(written)
         return len(entries)
 
     def lpop(self, key: bytes, *count: Argument) -> Any:
-        """Remove and return the first element, or up to a number of them."""
         return self._popped(key, List.popleft, count)
 
     def rpop(self, key: bytes, *count: Argument) -> Any:
-        """Remove and return the last element, or up to a number of them."""
         return self._popped(key, List.pop, count)
 
     def _popped(self, key: bytes, pop: Callable[[List], bytes], count: tuple[Argument, ...]) -> Any:
@@ -357,16 +330,13 @@ class Commands:
         return self._table(popped) if count else popped[0]
 
     def llen(self, key: bytes) -> int:
-        """Return the length."""
         return len(self._read(key, List))
 
     def lindex(self, key: bytes, index: Argument) -> bytes | None:
-        """Return one element."""
         at, entries = integer(index), self._read(key, List)
         return entries[at] if -len(entries) <= at < len(entries) else None
 
     def lrange(self, key: bytes, start: Argument, stop: Argument) -> Any:
-        """Return the elements from one position to another."""
         entries = self._read(key, List)
         return self._table(list(islice(entries, *_slice(len(entries), start, stop))))
 
@@ -396,7 +366,6 @@ class Commands:
         return sum(map(entries.put, members, scores))
 
     def zrem(self, key: bytes, *members: Argument) -> int:
-        """Return how many there were."""
         entries = self._read(key, ZSet)
         removed = sum([entries.take(text(member)) for member in members])
         if removed and not entries:
@@ -404,7 +373,6 @@ class Commands:
         return removed
 
     def zincrby(self, key: bytes, by: Argument, member: Argument) -> bytes:
-        """Return the new score."""
         more, name = score_of(by), text(member)
         before = self._read(key, ZSet).get(name)
         score = more if before is None else before + more
@@ -414,33 +382,27 @@ class Commands:
         return self._score_text(score)
 
     def zscore(self, key: bytes, member: Argument) -> bytes | None:
-        """Return a score."""
         score = self._read(key, ZSet).get(text(member))
         return None if score is None else self._score_text(score)
 
     def zmscore(self, key: bytes, *members: Argument) -> Any:
-        """Return some scores."""
         scores = (self._read(key, ZSet).get(name) for name in _texts(members))
         return self._table([False if s is None else self._score_text(s) for s in scores])
 
     def zcard(self, key: bytes) -> int:
-        """Count the members."""
         return len(self._read(key, ZSet))
 
     def zscan(self, key: bytes, cursor: Argument, *options: Argument) -> Any:
-        """Return the next cursor, and a page of members and scores."""
         scores, following, names = self._scan(key, ZSet, cursor, options)
         return self._page(
             following, [each for name in names for each in (name, self._score_text(scores[name]))]
         )
 
     def zrank(self, key: bytes, member: Argument) -> int | None:
-        """Return how many are before a member."""
         entries, name = self._read(key, ZSet), text(member)
         return int(entries.order.index((entries[name], name))) if name in entries else None
 
     def zcount(self, key: bytes, low: Argument, high: Argument) -> int:
-        """Count the members in a range of scores."""
         bounds = _bound(low), _bound(high)
         start, stop = _span(self._read(key, ZSet), *bounds)
         return stop - start
@@ -453,7 +415,6 @@ class Commands:
         return self._members(found, with_scores=with_scores)
 
     def zrevrange(self, key: bytes, start: Argument, stop: Argument, *options: Argument) -> Any:
-        """Return them from one position to another, the highest first."""
         with_scores = _with_scores(options)
         entries = self._read(key, ZSet)
         first, last = _slice(len(entries), start, stop)

@@ -146,12 +146,10 @@ class Database:
             return self._scripts[known]
 
     def run(self, script: Script, values: Sequence[bytes]) -> Any:
-        """Run a script as one atomic step."""
         with self.step():
             return _reply(script(*values))
 
     def command(self, name: str, values: Sequence[bytes]) -> Any:
-        """Run one command."""
         with self.step():
             return _reply(self.commands[name.encode()](*values))
 
@@ -180,7 +178,6 @@ class MemoryEngine(Engine):
         return self._database.run(script, values)
 
     def command(self, name: str, *arguments: Value) -> Any:
-        """Run one of the scripts' commands."""
         return self._database.command(name, [bytes_of(each) for each in arguments])
 
     def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
@@ -211,7 +208,6 @@ class MemoryEngine(Engine):
         refused: Container[str] = (),
         beside: Sequence[Engine] = (),  # noqa: ARG002 - a waiter for each
     ) -> MemoryWaiter:
-        """Make a waiter."""
         return MemoryWaiter(self._database.tokens, partial(self.tokens, queues, refused))
 
     def check(self, *, strict: bool = True) -> None:  # noqa: ARG002 - it is never unsafe

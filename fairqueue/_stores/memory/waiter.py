@@ -30,7 +30,6 @@ class Tokens:
         self._serve(waiter)
 
     def leave(self, waiter: MemoryWaiter) -> None:
-        """Stop waiting."""
         if waiter in self._waiting:
             self._waiting.remove(waiter)
 
@@ -91,7 +90,6 @@ class MemoryWaiter(Waiter):
                 os.write(self._pipe[1], b"!")
 
     def fileno(self) -> int:
-        """The pipe's end to watch."""
         if self._pipe is None:
             self._pipe = os.pipe()
         return self._pipe[0]
@@ -102,7 +100,6 @@ class MemoryWaiter(Waiter):
         return self._end() is not None
 
     def disarm(self) -> bool:
-        """Stop waiting."""
         return self._end() is not None
 
     def wait(self, seconds: float) -> bool:

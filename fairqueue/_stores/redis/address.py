@@ -7,9 +7,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import redis
+from redis.exceptions import ResponseError
 
-from fairqueue._settings import ENCODED, mask_password
+from fairqueue._settings import ENCODED, mask_password, servers_of
 from fairqueue._stores.redis.cluster import SlotFinder, cluster_pool, is_cluster
+from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
 from fairqueue._stores.redis.looking import (
     SOCKET_TIMEOUT_SECONDS,
     Finder,
@@ -126,3 +128,36 @@ def _what_is_wrong(text: str) -> str:
     if _SAFE.match(text):
         return text
     return ENCODED
+
+
+def following_primary(connection_class: Any) -> Any:
+    """Return such connections, which close once the server may no longer be the primary.
+
+    The caller gets a ``redis.ConnectionError``, as for a broken link, and the next call connects
+    again. redis-py would keep the connection, and be refused by a deposed primary for as long as it
+    runs.
+    """
+
+    class Following(connection_class):  # type: ignore[misc]
+        def read_response(self, *args: Any, **options: Any) -> Any:
+            try:
+                return super().read_response(*args, **options)
+            except ResponseError as error:
+                if not is_from_wrong_server(error):
+                    raise
+                self.disconnect()
+                raise redis.ConnectionError(remedy_of(error)) from error
+
+    return Following
+
+
+def following_client(url: str, tag: str = "") -> redis.Redis:
+    """Return redis-py's client for a core URL, over such connections; not connected yet.
+
+    It connects to the first of several servers, which has kombu's own queues and lists, or in a
+    Cluster to the node with the slot of this hash tag.
+    """
+    client = client_at(servers_of(url)[0], tag)
+    pool = client.connection_pool
+    pool.connection_class = following_primary(pool.connection_class)
+    return client

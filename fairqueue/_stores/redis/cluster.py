@@ -125,11 +125,9 @@ class SlotFinder:
         self.configured = f"cluster {nodes.configured}"
 
     def find(self) -> Address:
-        """Return the address of its primary."""
         return self._nodes.owner(self.number)
 
     def known(self) -> Address | None:
-        """Return the last known address."""
         return self._nodes.known(self.number)
 
     def doubt(self, address: Address | None) -> None:

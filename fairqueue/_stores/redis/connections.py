@@ -87,13 +87,11 @@ class _Connections:
             self.close()
 
     def close(self) -> None:
-        """Close idle connections."""
         while self._idle:
             self._idle.pop().disconnect()
 
 
 def read_one(connection: Any) -> Any:
-    """Read one reply."""
     return connection.read_response()
 
 

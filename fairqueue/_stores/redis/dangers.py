@@ -69,7 +69,7 @@ def check_server(client: Any, *, confirms: bool = False) -> Iterator[Danger]:
             raise
         return  # nothing can be checked
     version = info.get("redis_version", "0.0")
-    if _version(version) < OLDEST:
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
         raise ConfigurationError(
             f"this Redis is {version}, too old: fairqueue needs 6.2 or later (or Valkey)"
         )
@@ -78,10 +78,6 @@ def check_server(client: Any, *, confirms: bool = False) -> Iterator[Danger]:
     danger = danger_of(info.get("maxmemory_policy", SAFE), confirms=confirms)
     if danger is not None:
         yield danger
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2])
 
 
 def warn(text: str) -> None:

@@ -157,7 +157,6 @@ class RedisEngine(Engine):
     def waiter(
         self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()
     ) -> RedisWaiter:
-        """Make a waiter with a connection of its own."""
 
         def tokens() -> list[str]:
             return [token for each in (self, *beside) for token in each.tokens(queues, refused)]
@@ -267,7 +266,6 @@ class RedisEngine(Engine):
         return redis.Redis(connection_pool=pool_like(pool, changed))
 
     def close(self) -> None:
-        """Close connections."""
         if self.wire is not None:
             self.wire.close()
         self.client.close()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from operator import methodcaller
 from typing import Any
 
 import redis
@@ -35,19 +36,19 @@ class Pages:
 
     def entries(self) -> Iterator[Entry]:
         """Read every key; skip those that vanish meanwhile, as tokens do all the time."""
-        found = sorted(set(self._client.scan_iter(match=self._match, count=1000)), key=self._place)
+        found = sorted(
+            set(self._client.scan_iter(match=self._match, count=1000)),
+            key=lambda key: (self._rest(key) not in RECORDS, key),
+        )
         for start in range(0, len(found), KEYS_AT_ONCE):
             yield from self._some(found[start : start + KEYS_AT_ONCE])
-
-    def _place(self, key: bytes) -> tuple[bool, bytes]:
-        return self._rest(key) not in RECORDS, key
 
     def _rest(self, key: bytes) -> str:
         return key.removeprefix(self._prefix).decode(errors="replace")
 
     def _some(self, keys: Sequence[bytes]) -> Iterator[Entry]:
-        kinds = self._ask([partial(_type, key=key) for key in keys])
-        ends = self._ask([partial(_ttl, key=key) for key in keys])
+        kinds = self._ask([methodcaller("type", key) for key in keys])
+        ends = self._ask([methodcaller("ttl", key) for key in keys])
         whole = self._small(dict(zip(keys, kinds, strict=True)))
         for key, kind, end in zip(keys, kinds, ends, strict=True):
             value = whole[key] if key in whole else self._paged(key, kind)
@@ -55,8 +56,9 @@ class Pages:
                 yield Entry(key, dict(value) if _is_scored(value) else value, end != -1)
 
     def _small(self, kinds: dict[bytes, bytes]) -> dict[bytes, Any]:
-        """Read small keys whole."""
-        sizes = self._ask([partial(_size, key=key, kind=kind) for key, kind in kinds.items()])
+        sizes = self._ask(
+            [methodcaller(SIZES.get(kind, "exists"), key) for key, kind in kinds.items()]
+        )
         small = [
             key
             for key, n in zip(kinds, sizes, strict=True)
@@ -116,17 +118,7 @@ def _told(reply: Any) -> Any:
     return reply
 
 
-def _type(pipeline: Any, key: bytes) -> None:
-    pipeline.type(key)
-
-
-def _ttl(pipeline: Any, key: bytes) -> None:
-    pipeline.ttl(key)
-
-
-def _size(pipeline: Any, key: bytes, kind: bytes) -> None:
-    sizes = {b"hash": "hlen", b"set": "scard", b"zset": "zcard", b"list": "llen"}
-    getattr(pipeline, sizes.get(kind, "exists"))(key)
+SIZES = {b"hash": "hlen", b"set": "scard", b"zset": "zcard", b"list": "llen"}
 
 
 def _read(pipeline: Any, key: bytes, kind: bytes) -> None:

@@ -43,7 +43,6 @@ class Loans(redis.ConnectionPool):
         self._answered: WeakSet[Any] = WeakSet()
 
     def get_connection(self, *_: Any, **__: Any) -> Any:
-        """Borrow a connection."""
         return self._take()
 
     def release(self, connection: Any) -> None:

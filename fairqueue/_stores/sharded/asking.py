@@ -23,7 +23,6 @@ class Errors:
         self.silent: set[str] = set()
 
     def add(self, shard: Store, error: Exception) -> None:
-        """Record what a shard raised."""
         self.found.append(error)
         if isinstance(error, StoreUnavailable) and not isinstance(error, WorkspaceMoves):
             self.silent.add(shard.engine.server)
@@ -82,11 +81,6 @@ def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
     for _ in answers(shards, ask, errors):
         return
     errors.raise_first()
-
-
-def ask_anything(shards: Iterable[Store]) -> None:
-    """Raise StoreUnavailable if none of them answers."""
-    any_of(shards, lambda shard: shard.is_plain(PROBED_QUEUE))
 
 
 def refuse_if_full(shards: Iterable[Store]) -> None:

@@ -27,10 +27,9 @@ class ShardedLimits(ShardedParents, StoreBase):
         self,
         limits: StoredLimits,
         *,
-        authoritative: bool,
-        erases: bool = True,
         on_replaced: Callable[[Sequence[str], int], object] | None = None,
         defers: bool = False,
+        **how: bool,
     ) -> bool:
         """Store limits on every shard; ``on_replaced`` is called once, for the most replaced.
 
@@ -49,15 +48,12 @@ class ShardedLimits(ShardedParents, StoreBase):
 
         def configure(shard: Store) -> bool:
             return shard.configure(
-                limits,
-                authoritative=authoritative,
-                erases=erases,
-                on_replaced=lambda *change: replaced.append(change),
+                limits, on_replaced=lambda *change: replaced.append(change), **how
             )
 
         if defers:
             self.later(configure)
-        if self._names_new_parents(limits, authoritative=authoritative):
+        if self._names_new_parents(limits, authoritative=how["authoritative"]):
             self.place_configured(limits.workspaces)
         same = all(each(self.there if defers else self.shards, configure))
         if replaced and on_replaced is not None:

@@ -313,7 +313,6 @@ def _refuse_jobs(shard: Store) -> None:
 
 
 def _unlink(shard: Store, *, but: frozenset[str] = frozenset()) -> None:
-    """Remove all keys of a shard, except these kinds."""
     for entry in list(shard.engine.dump(payloads=False)):
         rest = entry.key.decode(errors="replace").removeprefix(shard.engine.keys.prefix)
         if rest.partition(":")[0] not in but:

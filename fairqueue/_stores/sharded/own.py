@@ -6,18 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.fleet import Fleet
+from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._stores.views import MOST_FLOWS, PAGE
 from fairqueue._types import DeadLetter, Job, Stats
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import JobState, Why
@@ -31,27 +31,22 @@ class OwnMethods(Router, StoreBase):
     """Operations whose steps no header can describe, except limits and publishes."""
 
     def waiting(
-        self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
+        self, queue: str, *, workspace: str = "", cursor: str = "", **chosen: Any
     ) -> JobPage:
         """Return a queue's waiting jobs, shard by shard; a cursor modulo 64 is the shard."""
         if workspace:
             home = self.home(workspace)
-            return home.waiting(queue, workspace=workspace, task=task, cursor=cursor, n=n)
+            return home.waiting(queue, workspace=workspace, cursor=cursor, **chosen)
         inside, at = divmod(int(cursor or 0), SHARDS_MOST)
         if at >= len(self.every):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
-        found = self.shards[at].waiting(queue, task=task, cursor=str(inside or ""), n=n)
+        found = self.shards[at].waiting(queue, cursor=str(inside or ""), **chosen)
         if found.cursor:
             return replace(found, cursor=str(int(found.cursor) * SHARDS_MOST + at))
         return replace(found, cursor=str(at + 1) if at + 1 < len(self.shards) else "")
 
     def why(
-        self,
-        *,
-        workspace: str | None,
-        job_id: str | None,
-        queue: str | None,
-        fleet: Callable[[], Fleet] | None = None,
+        self, *, workspace: str | None, fleet: Callable[[], Fleet] | None = None, **asked: Any
     ) -> Why:
         """Ask the workspace's shard, or each for the job; count workers and leases of all.
 
@@ -59,20 +54,19 @@ class OwnMethods(Router, StoreBase):
         looked for on its old shard, then on its new one.
         """
         elsewhere: list[Why] = []
-        fleet = partial(self._fleet_of_all, fleet or self.fleet)
-        asked = self._places_of(workspace) if workspace else self.every
+        shards = self._places_of(workspace) if workspace else self.every
+
+        def fleet_of_all() -> Fleet:
+            return replace((fleet or self.fleet)(), used=self.permits_used)
 
         def ask(shard: Store) -> Why | None:
-            why = shard.why(workspace=workspace, job_id=job_id, queue=queue, fleet=fleet)
+            why = shard.why(workspace=workspace, fleet=fleet_of_all, **asked)
             elsewhere.append(why)
-            is_left = why.state is JobState.IDLE and shard is not asked[-1]
+            is_left = why.state is JobState.IDLE and shard is not shards[-1]
             return None if is_left or why.state in NOT_HERE else why
 
-        found = first(asked, ask, nothing=(None,))
+        found = first(shards, ask, nothing=(None,))
         return found or min(elsewhere, key=lambda why: NOT_HERE.get(why.state, 0))
-
-    def _fleet_of_all(self, fleet: Callable[[], Fleet]) -> Fleet:
-        return replace(fleet(), used=self.permits_used)
 
     def permits_used(self, limits: Collection[str]) -> dict[str, int]:
         """Return how many jobs run under limits wider than a shard; ask the homes that answer."""
@@ -149,15 +143,7 @@ class OwnMethods(Router, StoreBase):
                 of_shard[self.home(letter.job.workspace)].append(letter)
         return sum(each(of_shard, lambda shard: shard.drop_failure_notices(of_shard[shard])))
 
-    def import_message(
-        self,
-        source: str,
-        job: Job,
-        *,
-        kind: str,
-        without_workspace: bool = False,
-        shards: str = "",  # noqa: ARG002 - the arguments are those of a store of one shard
-    ) -> bool:
+    def import_message(self, source: str, job: Job, **how: Any) -> bool:
         """Import a message that the caller has taken from its list; waits as a publish does.
 
         Raises ConfigurationError for a message in a list, which may be on another shard.
@@ -172,13 +158,7 @@ class OwnMethods(Router, StoreBase):
 
         def import_there() -> bool:
             home, known = self.placed(job.workspace)
-            return home.import_message(
-                source if is_one else "",
-                job,
-                kind=kind,
-                without_workspace=without_workspace,
-                shards=known,
-            )
+            return home.import_message(source if is_one else "", job, **{**how, "shards": known})
 
         return self.patiently(import_there)
 

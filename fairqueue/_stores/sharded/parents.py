@@ -74,7 +74,6 @@ class ShardedParents(Shards):
             )
 
     def _by_name(self, workspace: str) -> Store:
-        """Return the shard of a workspace's name."""
         return self.shards[shard_of(workspace, self.layout.mark.shards)]
 
     def _refuse_reshard(self) -> None:

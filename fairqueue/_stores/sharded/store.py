@@ -220,7 +220,6 @@ class ShardedStore(ShardedLimits, OwnMethods):
         queues: Sequence[str],
         refused: Container[str] = (),  # noqa: ARG002 - that is known here
     ) -> Waiter:
-        """Make a waiter for these queues on all shards."""
         return ShardedWaiter(self, queues, self.refused, self._woken.add)
 
     def of_these(self, shards: Sequence[Store]) -> ShardedStore:
@@ -237,7 +236,6 @@ class ShardedStore(ShardedLimits, OwnMethods):
         return woken
 
     def clone(self, *, timeout_seconds: float | None = None) -> ShardedStore:
-        """Clone each shard."""
         opened: dict[object, Store] = {}
 
         def open_shard(number: int) -> Store:
@@ -251,7 +249,6 @@ class ShardedStore(ShardedLimits, OwnMethods):
         return ShardedStore(clones, servers=self.servers, open_shard=open_shard, layout=self.layout)
 
     def close(self) -> None:
-        """Close all."""
         for shard in self.shards:
             shard.close()
 

@@ -92,7 +92,6 @@ class ShardedWaiter(Waiter):
             raise away
 
     def _grow(self) -> None:
-        """Make waiters for new shards."""
         known = sum(map(len, self._engines))
         together = defaultdict[object, list[Engine]](list)
         for shard in self._store.shards[known:]:
@@ -166,7 +165,6 @@ class ShardedWaiter(Waiter):
         return self.collect()
 
     def close(self) -> None:
-        """Stop waiting on all shards."""
         self._armed = {}
         watch, self._watch = self._watch, None
         if watch is not None:

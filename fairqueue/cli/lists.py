@@ -10,7 +10,7 @@ import click
 
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._choose import as_seconds, choice_options, hint_at_unseen, limit_option
-from fairqueue.cli._command import Answer, on_queue
+from fairqueue.cli._command import Answer, on_queue, rows_of
 from fairqueue.cli._format import count_jobs, listed
 from fairqueue.cli._scope import NAMED
 from fairqueue.rows import Demand
@@ -86,8 +86,7 @@ def tasks(core: FairQueue) -> Answer:
 
     Waiting jobs are not counted by task.
     """
-    found = core.views.tasks()
-    return Answer({"tasks": [*map(asdict, found)]}, listed(TASKS, found, "There are no tasks."))
+    return rows_of("tasks", TASKS, core.views.tasks(), "There are no tasks.")
 
 
 @click.command()
@@ -110,9 +109,7 @@ def workers(core: FairQueue, *, gone: bool, task: str | None) -> Answer:
 @on_queue
 def pauses(core: FairQueue) -> Answer:
     """Show what is paused or draining, since when, by which process, and how many jobs wait."""
-    found = core.pauses.list()
-    text = listed(PAUSES, found, "Nothing is paused or draining.")
-    return Answer({"pauses": [*map(asdict, found)]}, text)
+    return rows_of("pauses", PAUSES, core.pauses.list(), "Nothing is paused or draining.")
 
 
 @click.command()
@@ -123,9 +120,7 @@ def acts(core: FairQueue, *, limit: int) -> Answer:
 
     The last 1,000 are kept, those of the command line, the dashboard and programs.
     """
-    found = core.acts.list()[:limit]
-    text = listed(ACTS, found, "No operator has done anything.")
-    return Answer({"acts": [*map(asdict, found)]}, text)
+    return rows_of("acts", ACTS, core.acts.list()[:limit], "No operator has done anything.")
 
 
 @click.command()
@@ -141,5 +136,4 @@ def history(core: FairQueue, *, limit: int, **where: str | None) -> Answer:
     Workers keep them with the setting history=N.
     """
     found = core.history.list(**where, most=limit)
-    text = listed(HISTORY, found, "No such job is kept: workers keep them with history=N.")
-    return Answer({"jobs": [*map(asdict, found)]}, text)
+    return rows_of("jobs", HISTORY, found, "No such job is kept: workers keep them with history=N.")

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import nsmallest
 from itertools import count, islice
-from json import dumps, loads
 from typing import Any, Literal
 
 from fairqueue._activity import Happened
@@ -21,7 +20,6 @@ from fairqueue.messages import LISTED_BYTES
 from fairqueue.rows import (
     Act,
     App,
-    BlockedWait,
     DeadFilter,
     FinishedJob,
     JobPage,
@@ -34,9 +32,6 @@ from fairqueue.rows import (
     TaskRow,
     WorkerRow,
 )
-
-WAIT = "wait "
-"""Before the name of an owner that is none, but a job which waits for another."""
 
 PAGE = 100
 WORKSPACES_AT_ONCE = 200
@@ -156,25 +151,8 @@ class ListStore(OperatorStore):
         """Yield pages of owners that gave a sign of life, in no order, without what they run."""
         for now, words in self._pages("workers", count=PAGE):
             threes = zip(words[::3], words[1::3], words[2::3], strict=True)
-            rows = [
-                row_readers.worker(text, float(seen), takes, now) for text, seen, takes in threes
-            ]
-            yield [row for row in rows if not row.owner.startswith(WAIT)]
-
-    def note_wait(self, wait: BlockedWait) -> None:
-        """Note a job that waits for another, beside the workers: as one of a day that is gone."""
-        what = dumps([wait.fence, wait.workspace, wait.job_id, wait.child_queue, wait.child_id])
-        self.heartbeat(f"{WAIT}{what}", wait.text, "", queues=(), lease_seconds=0.0)
-
-    def waits(self) -> Iterator[list[BlockedWait]]:
-        """Yield pages of what was noted within a day; most of these waits are over."""
-        for _, words in self._pages("workers", count=PAGE):
-            noted = (text.split(b" ")[:2] for text in words[::3])
-            rows = ((decode(owner), decode(text)) for owner, text in noted)
             yield [
-                BlockedWait(*[*loads(owner.removeprefix(WAIT)), text])
-                for owner, text in rows
-                if owner.startswith(WAIT)
+                row_readers.worker(text, float(seen), takes, now) for text, seen, takes in threes
             ]
 
     def heartbeat(
