@@ -124,8 +124,8 @@ def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[
 class BackgroundWriter(Generic[T]):
     """Writes what is added from a native thread, which lives while there is something to write.
 
-    ``opened`` gives, as a context for the thread's life, what writes a batch. If that raises, what
-    it has left in the batch is written later; of more than ``most`` waiting items the oldest go.
+    ``opened`` gives, as a context for the thread's life, what writes a batch. If that raises, the
+    items still in the batch are written later; of more than ``most`` waiting items the oldest go.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ def _flood(fleet: Fleet, sizes: Sizes) -> Figures:
 def first_starts(jobs: Sequence[Job], sizes: Sizes) -> list[int]:
     """How many of the first starts of these jobs each workspace has.
 
-    So many that all workspaces have jobs until then: nine tenths of what the light ones have.
+    Few enough that all workspaces still have jobs: nine tenths of what the light ones have.
     """
     shown = int(0.9 * sizes.light) * (len(LIGHT) + 1)
     starts = sorted((at, job.workspace) for job in jobs for at in job.starts[:1])

@@ -21,9 +21,10 @@ NOTHING = (0,) * (COUNTED + len(WAITS) + 1)
 
 
 class Activities:
-    """Sums of what processes have seen happen, and have sent, every five seconds.
+    """Sums of what processes have seen happen.
 
-    A process that is killed loses what it has not sent. They are kept by minute for three hours and
+    A process sends its counts every 10 s for the minute, every 60 s for the hour; a killed one
+    loses those that it has not sent. They are kept by minute for three hours and
     by hour for eight days. Of each minute and hour, at least the 100 busiest workspaces with a
     queue and task are counted by themselves, the others together.
     """

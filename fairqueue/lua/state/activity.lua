@@ -1,7 +1,7 @@
 -- What happened to jobs, by minute for three hours and by hour for eight days, for charts.
 --   field: workspace queue task
 --   value, packed: starts ends failures dead expiries rejections, worker-milliseconds, and starts
---   by how long their jobs had waited, see rows.py
+--   by how long their jobs had waited, see fairqueue/_activity.py
 -- Processes add up what they see, and send it now and then; only what no process sees is added here
 -- as it happens. A '*', which no encoded name has, stands for several, where there is too much:
 -- of what is least, first workspaces are joined, then tasks, then queues.
