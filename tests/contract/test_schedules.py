@@ -425,6 +425,10 @@ def test_bad_input(play: Play) -> None:
         (JOB, {"every": 5, "until": BEGIN - 1}, "never due"),
         (JOB, {"cron": "61 * * * *"}, "Bad minute"),
         (NewJob(b"x" * 60_000, queue="q"), {"every": 5}, "at most 65,536"),
+        (NewJob("x", queue="q"), {"every": 5}, "payload must be bytes"),  # type: ignore[arg-type]
+        (NewJob(b"x", queue="q", priority=-1), {"every": 5}, "priority must be"),
+        (NewJob(b"x", queue=""), {"every": 5}, "queue name must not be empty"),
+        (NewJob(b"x", queue="q", unique_key="k"), {"every": 5}, "cannot have unique_key"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             put("n", what, workspace="a", **how)
