@@ -233,7 +233,7 @@ class Outages:
     def adopt(self) -> None:
         """Take the spools of ended processes that have jobs of this store."""
         for path in spools_in(self._folder) if self._folder else ():
-            with suppress(sqlite3.DatabaseError):  # a damaged file holds up no other
+            with suppress(sqlite3.Error, OSError):  # one that cannot be read holds up no other
                 spool = Spool.adopt(path)
                 if spool and (rows := self._rows_in(spool)):
                     spool.change(RETRY)

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -342,14 +342,27 @@ def test_a_damaged_file_holds_up_no_other(
     queue: FairQueue, server: EmbeddedServer, folder: Path
 ) -> None:
     """It stays; a queue that was closed and is used again sends what it had kept before."""
-    (folder / "0-damaged.db").write_bytes(b"no database" * 1000)
+    damaged, locked = f"0-{'0' * 16}", f"0-{'1' * 16}"
+    (folder / f"{damaged}.db").write_bytes(b"no database" * 1000)
+    (folder / f"{locked}.db").touch()
+    (folder / f"{locked}.lock").mkdir()  # as one of another user, which cannot be opened
     server.kill()
     publish(queue, "a")
     queue.close()
     publish(queue, "b")
     server.start()
-    wait_for(lambda: [path.name for path in folder.glob("*.db")] == ["0-damaged.db"])
+    wait_for(lambda: {path.stem for path in folder.glob("*.db")} == {damaged, locked})
     assert queue.depth("q") == 2
+
+
+def test_a_database_of_another_program_is_left_alone(queue: FairQueue, folder: Path) -> None:
+    """It lies in the same directory."""
+    path = folder / "shop.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE orders (number INTEGER)")
+    before = path.read_bytes()
+    queue.outages.adopt()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
