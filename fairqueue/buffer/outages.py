@@ -56,7 +56,8 @@ class Outages:
         tally: Tally,
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
-        self._settings, self._folder = settings, settings.buffer_path
+        self._settings, path = settings, settings.buffer_path
+        self._folder = path and path.resolve()
         check_on_unavailable(settings.on_unavailable, settings)
         if self._folder is not None:
             check_folder(self._folder)

@@ -360,6 +360,19 @@ def test_a_damaged_file_holds_up_no_other(
     assert queue.depth("q") == 2
 
 
+def test_two_queues_of_a_process_share_a_directory(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each names it in its own way: neither takes what the other is using."""
+    server.kill()
+    publish(queue, "a")
+    monkeypatch.chdir(folder)
+    settings = queue.settings.model_copy(update={"buffer_path": Path()})
+    other = Outages(settings, queue.store, queue.clone, queue.tally)
+    other.adopt()
+    assert other.counts()[:2] == (0, 0)
+
+
 def test_a_database_of_another_program_is_left_alone(queue: FairQueue, folder: Path) -> None:
     """It lies in the same directory."""
     path = folder / "shop.db"
