@@ -217,7 +217,8 @@ class FairQueue(Operators):
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
         self._similar_names.note(pair[0].workspace)
-        self.registry.refuse(*pair)
+        if not self.outages.is_away:
+            self.registry.refuse(*pair)
         return pair
 
     def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:

@@ -56,7 +56,8 @@ class Outages:
         tally: Tally,
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
-        self._settings, self._folder = settings, settings.buffer_path
+        self._settings, path = settings, settings.buffer_path
+        self._folder = path and path.resolve()
         check_on_unavailable(settings.on_unavailable, settings)
         if self._folder is not None:
             check_folder(self._folder)
@@ -233,7 +234,7 @@ class Outages:
     def adopt(self) -> None:
         """Take the spools of ended processes that have jobs of this store."""
         for path in spools_in(self._folder) if self._folder else ():
-            with suppress(sqlite3.DatabaseError):  # a damaged file holds up no other
+            with suppress(sqlite3.Error, OSError):  # one that cannot be read holds up no other
                 spool = Spool.adopt(path)
                 if spool and (rows := self._rows_in(spool)):
                     spool.change(RETRY)

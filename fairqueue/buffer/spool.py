@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import sqlite3
 import time
@@ -40,6 +41,8 @@ REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
 SELECT = "SELECT number, kept, is_new, refused, job, payload FROM jobs"
+
+_NAME = re.compile(r"\d+-[0-9a-f]{16}\.db")
 
 _own: set[Path] = set()
 """The spools of this process, which the lock does not keep from itself."""
@@ -93,8 +96,8 @@ def check_folder(path: Path) -> None:
 
 
 def spools_in(folder: Path) -> list[Path]:
-    """The files of all spools, whichever process has them."""
-    return sorted(folder.glob("*.db"))
+    """The files of all spools, whichever process has them; other databases are left alone."""
+    return sorted(path for path in folder.glob("*.db") if _NAME.fullmatch(path.name))
 
 
 def read_all(path: Path) -> list[Kept]:

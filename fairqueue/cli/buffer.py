@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fairqueue import FairQueue
-from fairqueue.buffer import DELETE, RETRY, Outages, change, check_folder, read_all, spools_in
+from fairqueue.buffer import DELETE, RETRY, Kept, Outages, change, check_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
 
@@ -44,16 +46,26 @@ def _list(path: Path) -> Answer:
             "refused": each.refused or "",
             "seconds": max(0.0, time.time() - each.kept),
         }
-        for spool in spools_in(path)
-        for each in read_all(spool)
+        for _, each in _kept(path)
     ]
     cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
     return Answer({"jobs": rows}, table(HEAD, cells, left=5) if rows else "No job is buffered.")
 
 
+def _kept(path: Path) -> Iterator[tuple[Path, Kept]]:
+    """Yield each job with its file; a file that cannot be read holds up no other."""
+    for spool in spools_in(path):
+        try:
+            found = read_all(spool)
+        except (OSError, sqlite3.Error) as error:
+            click.echo(f"{printable(str(spool))} cannot be read: {error}", err=True)
+        else:
+            yield from ((spool, each) for each in found)
+
+
 def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
-    for spool in spools_in(path):
+    for spool in {spool for spool, each in _kept(path) if each.refused}:
         change(spool, RETRY)
     settings = core.settings.model_copy(update={"buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
@@ -70,10 +82,7 @@ def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
     what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
     confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
     found = [
-        (spool, each.number)
-        for spool in spools_in(path)
-        for each in read_all(spool)
-        if job is None or each.job.id == job
+        (spool, each.number) for spool, each in _kept(path) if job is None or each.job.id == job
     ]
     for spool, number in found:
         change(spool, DELETE, number)

@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode
 
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
@@ -292,11 +292,10 @@ def _back_of(path: str, query: Any) -> str:
 
 def _safe(back: str) -> str:
     """Return where a form came from, if that is a page of this dashboard."""
-    parts = urlsplit(back)
-    is_page = not parts.scheme and not parts.netloc and parts.path in PAGES
-    if not is_page:
+    path, _, query = back.partition("?")
+    if path not in PAGES:
         return "/"
-    return f"{parts.path}?{quote(parts.query, safe='=&%+')}" if parts.query else parts.path
+    return f"{path}?{quote(query, safe='=&%+')}" if query else path
 
 
 async def _static(request: Request) -> Response:

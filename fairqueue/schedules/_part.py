@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
-from fairqueue._publish.new_job import NewJob
+from fairqueue._publish.missing_workspace import MissingWorkspace
+from fairqueue._publish.new_job import NewJob, checked
 from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
@@ -20,6 +22,7 @@ from fairqueue.schedules._timing import Schedule
 
 KEPT = ("queue", "task", "priority", "expires_seconds")
 """What a definition keeps of a job, beside its payload."""
+ASKED = {*KEPT, "payload", "workspace"}
 
 
 class Schedules:
@@ -43,6 +46,12 @@ class Schedules:
         """
         if not isinstance(what, NewJob):
             raise ConfigurationError(f"a schedule publishes a NewJob, not {type(what).__name__}")
+        given = {each.name for each in fields(what) if getattr(what, each.name) != each.default}
+        if others := ", ".join(sorted(given - ASKED)):
+            raise ConfigurationError(f"the job of a schedule cannot have {others}: leave it out")
+        settings = self.core.settings
+        place = settings.default_workspace if what.workspace is None else what.workspace
+        checked(replace(what, workspace=place), settings, MissingWorkspace(settings))
         kept = {name: getattr(what, name) for name in KEPT}
         kept["payload"] = b64encode(what.payload).decode()
         return what.task or what.queue, kept, what.workspace

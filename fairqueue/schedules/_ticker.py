@@ -19,7 +19,12 @@ from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Tick
 from fairqueue._utils import Throttle
-from fairqueue.errors import ConfigurationError, FairQueueError, StoreUnavailable
+from fairqueue.errors import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueueError,
+    StoreUnavailable,
+)
 from fairqueue.plain import tick_prefix
 from fairqueue.schedules._definition import Core, Placed
 from fairqueue.schedules._timing import ALL_MOST, COUNTED_MOST, Schedule
@@ -154,12 +159,21 @@ class Ticker:
                         if not published:  # no job, or on a queue without fairqueue
                             shard.change_schedule(due.workspace, due.name, "advance", due.tick)
                     except Exception as error:  # noqa: BLE001 - the others go on
-                        where = f"schedule {row.name!r} of workspace {row.workspace!r}"
-                        self._log(f"{where} has a tick that cannot be published", error)
+                        self._log(_cannot(row), error)
         except StoreUnavailable:
             raise
-        except FairQueueError as error:  # a capacity is full: the store has noted that
+        except CapacityExceeded as error:  # the store has noted that
             log.debug("ticks were refused: %s", error)
+        except FairQueueError as error:
+            if len(rows) == 1:
+                self._log(_cannot(rows[0]), error)
+            for row in rows if len(rows) > 1 else ():  # one of them holds up no other
+                self._publish(runner, shard, [row], now)
+
+
+def _cannot(row: StoredSchedule) -> str:
+    where = f"schedule {row.name!r} of workspace {row.workspace!r}"
+    return f"{where} has a tick that cannot be published"
 
 
 def _due(row: StoredSchedule, now: float) -> Due:

@@ -35,6 +35,8 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     [first, *_] = shell.json("buffer", path)["jobs"]
     assert (first["job_id"], first["workspace"], first["refused"]) == ("a", "acme", "")
     assert "--yes" in shell.run("buffer", path, "drop", code=2).output
+    (folder / f"0-{'0' * 16}.db").write_bytes(b"no database" * 1000)
+    assert "cannot be read: file is not a database" in shell.run("buffer", path).stderr
     assert shell.json("buffer", path, "drop", "--job", "b", "--yes") == {"dropped": 1}
     assert shell.json("buffer", path, "drop", "--job", "b", "--yes", code=1) == {"dropped": 0}
     shell.run("buffer", path, "send", code=3)
@@ -43,7 +45,7 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     answer = shell.json("buffer", path, "send")
     assert answer == {"sent": 2, "left": 0}
     assert queue.depth("q") == 2
-    assert not [*folder.iterdir()]
+    assert {path.name[:2] for path in folder.iterdir()} == {"0-"}
 
 
 def test_metrics_of_a_process_tell_what_it_has_buffered(

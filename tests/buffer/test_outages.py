@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,16 @@ def test_jobs_of_an_outage_run_in_the_order_of_their_calls(
 
 
 def test_only_the_first_publish_waits_for_a_silent_server(
-    queue: FairQueue, server: EmbeddedServer, folder: Path
+    open_queue: Open, server: EmbeddedServer, folder: Path
 ) -> None:
-    """It is stored once, although its first try reached the server."""
+    """It is stored once, although its first try reached the server; nothing else is asked."""
+    queue = open_queue(on_unknown_task="reject")
+    queue.publish(b"before", queue="q")
+    payloads(queue)
     server.freeze()
     publish(queue, "first")
+    queue.registry._until.clear()
+    queue.registry._looked_until = 0.0  # some seconds later
     began = time.monotonic()
     publish(queue, "a", "b", "c")
     assert time.monotonic() - began < SOON_SECONDS
@@ -342,14 +347,40 @@ def test_a_damaged_file_holds_up_no_other(
     queue: FairQueue, server: EmbeddedServer, folder: Path
 ) -> None:
     """It stays; a queue that was closed and is used again sends what it had kept before."""
-    (folder / "0-damaged.db").write_bytes(b"no database" * 1000)
+    damaged, locked = f"0-{'0' * 16}", f"0-{'1' * 16}"
+    (folder / f"{damaged}.db").write_bytes(b"no database" * 1000)
+    (folder / f"{locked}.db").touch()
+    (folder / f"{locked}.lock").mkdir()  # as one of another user, which cannot be opened
     server.kill()
     publish(queue, "a")
     queue.close()
     publish(queue, "b")
     server.start()
-    wait_for(lambda: [path.name for path in folder.glob("*.db")] == ["0-damaged.db"])
+    wait_for(lambda: {path.stem for path in folder.glob("*.db")} == {damaged, locked})
     assert queue.depth("q") == 2
+
+
+def test_two_queues_of_a_process_share_a_directory(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where each names it in its own way: neither takes what the other is using."""
+    server.kill()
+    publish(queue, "a")
+    monkeypatch.chdir(folder)
+    settings = queue.settings.model_copy(update={"buffer_path": Path()})
+    other = Outages(settings, queue.store, queue.clone, queue.tally)
+    other.adopt()
+    assert other.counts()[:2] == (0, 0)
+
+
+def test_a_database_of_another_program_is_left_alone(queue: FairQueue, folder: Path) -> None:
+    """It lies in the same directory."""
+    path = folder / "shop.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE orders (number INTEGER)")
+    before = path.read_bytes()
+    queue.outages.adopt()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -372,6 +372,22 @@ def test_a_definition_that_no_worker_can_compute(play: Play) -> None:
     assert "'n' of workspace 'a'" in about[0]
 
 
+def test_a_tick_that_is_refused_holds_up_no_other(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Those of other workspaces that are due with it, again and again, go on."""
+    large = NewJob(b"x" * 2000, queue="q", task="t")
+    play.queue.schedules.put("n", large, workspace="b", every=10)
+    play.put("m", every=10)
+    play.put("o", every=10)
+    queue = FairQueue(settings=Settings(max_payload_bytes=1000), store=play.store)
+    play.ticker = Ticker(queue.schedules.core)
+    with caplog.at_level("ERROR", "fairqueue.schedules"):
+        play.pass_seconds(20)
+    assert play.jobs() == [("m", 10), ("m", 20), ("o", 10), ("o", 20)]
+    assert "schedule 'n' of workspace 'b' has a tick that cannot be published" in caplog.text
+
+
 def test_one_of_another_kind_of_worker(play: Play) -> None:
     """Due ones of other runners neither run here nor keep others from it."""
     play.put(every=10)
@@ -409,6 +425,10 @@ def test_bad_input(play: Play) -> None:
         (JOB, {"every": 5, "until": BEGIN - 1}, "never due"),
         (JOB, {"cron": "61 * * * *"}, "Bad minute"),
         (NewJob(b"x" * 60_000, queue="q"), {"every": 5}, "at most 65,536"),
+        (NewJob("x", queue="q"), {"every": 5}, "payload must be bytes"),  # type: ignore[arg-type]
+        (NewJob(b"x", queue="q", priority=-1), {"every": 5}, "priority must be"),
+        (NewJob(b"x", queue=""), {"every": 5}, "queue name must not be empty"),
+        (NewJob(b"x", queue="q", unique_key="k"), {"every": 5}, "cannot have unique_key"),
     ):
         with pytest.raises(ConfigurationError, match=text):
             put("n", what, workspace="a", **how)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from fairqueue import JobContext, Lease, LeaseLost, step
-from fairqueue.adapters import end_steps, run_context
+from fairqueue.adapters import end_steps, new_job_id, run_context
 from fairqueue.audit import audit
 from tests.contract.world import Worker, World, sound
+
+HEAD = b"1700000000 q steps 1 j\n"
 
 
 @contextmanager
@@ -195,6 +197,19 @@ def test_steps_go_once_the_task_has_ended_well(world: World) -> None:
     assert not engine.command("HLEN", f"{engine.keys.prefix}dead_letters:!!a")
 
 
+def test_another_task_of_the_same_id_begins_without_steps(world: World) -> None:
+    """A report of each day has one id, say: the next one runs, however soon it comes."""
+    worker = world.worker()
+    for n, job in enumerate(("daily", f"{new_job_id()}~daily")):
+        world.publish(job_id=job)
+        lease = worker.take_one()
+        with run_of(world, lease) as run:
+            assert step.run("one", lambda: n) == n  # noqa: B023
+            assert world.store.why(workspace="a", job_id=job, queue=None).job.steps  # type: ignore[union-attr]
+        finish(worker, lease, run)
+    assert steps(world, "daily") == {}
+
+
 def test_steps_stay_for_a_job_that_is_there_after_all(world: World) -> None:
     """Where the worker died before its ack, and the job waits for long."""
     job, worker = world.publish(), world.worker()
@@ -246,7 +261,7 @@ def test_a_replay_goes_on_where_the_task_failed(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [b"junk", b"", b"1 q steps 1 j\na t 0 0 0 1\none 0.1 {", b"1 q steps 1 j\na t\none\n"]
+    "record", [b"junk", b"", HEAD + b"a t 0 0 0 1\none 0.1 {", HEAD + b"a t\none\n"]
 )
 def test_a_damaged_record_is_set_aside(
     world: World, record: bytes, caplog: pytest.LogCaptureFixture

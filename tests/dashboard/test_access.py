@@ -115,6 +115,7 @@ def test_a_dashboard_says_who_may_visit_it(queue: FairQueue) -> None:
         ({"name": "x" * 100_000}, {}),
         ({}, {"origin": "https://evil.example"}),
         ({}, {"origin": "null"}),
+        ({}, {"origin": "http://["}),
         ({}, {"sec-fetch-site": "cross-site"}),
         ({}, {"sec-fetch-site": "same-site"}),
     ],
@@ -131,7 +132,15 @@ def test_a_foreign_form_is_refused(
 
 
 @pytest.mark.parametrize(
-    "back", ["https://evil.example/", "//evil.example", "/\\evil.example", "/nothing", "x\r\ny: z"]
+    "back",
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "/\\evil.example",
+        "/nothing",
+        "x\r\ny: z",
+        "http://[",
+    ],
 )
 def test_a_form_leads_back_to_a_page_of_the_dashboard(visitor: Visitor, back: str) -> None:
     """And nowhere else."""

@@ -1,8 +1,8 @@
 -- The record of a task's finished steps, see state/steps.lua.
 -- ARGV now workspace task_id
 -- ROUTE workspace
--- RETURNS it; false: there is none
+-- RETURNS it; nothing: there is none
 -- WRITES nothing
 local _, name, task_id = unpack(ARGV)
 
-return DeadLetters.read('!!' .. name, task_id)
+return Steps.read(name, task_id)

@@ -143,10 +143,10 @@ function DeadLetters.is_of_steps(name)
   return name:sub(1, 2) == '!!'
 end
 
--- The queue and id of the job that has written these finished steps last; nil: these are none.
-function DeadLetters.job_of_steps(name, id)
-  if not DeadLetters.is_of_steps(name) then return nil end
-  return match(DeadLetters.read(name, id) or '', '^%S+ (%S+) steps %d+ ([^%s!]+)')
+-- Whether the job that has written these finished steps last is still here.
+function DeadLetters.has_job(letter)
+  local queue, job = match(letter or '', '^%S+ (%S+) steps %d+ ([^%s!]+)')
+  return queue and call('HEXISTS', K.jobs(queue), job) == 1
 end
 
 -- A failure was reported: a dead letter stays, that of a cancelled job goes. The same id may have
@@ -186,8 +186,7 @@ function DeadLetters.expire(name)
   local by_age, until_then, n = K.dead_letters_by_age(name), now - seconds, 0
   local old = call('ZRANGEBYSCORE', by_age, '-inf', num(until_then), 'LIMIT', 0, EXPIRE_MOST)
   for _, id in ipairs(old) do
-    local queue, job = DeadLetters.job_of_steps(name, id)
-    if queue and call('HEXISTS', K.jobs(queue), job) == 1 then
+    if DeadLetters.is_of_steps(name) and DeadLetters.has_job(DeadLetters.read(name, id)) then
       call('ZADD', by_age, num(until_then + NEEDED_SECONDS), id)
     else
       DeadLetters.take(name, id)

@@ -139,6 +139,12 @@ function Jobs.expires_at(record)
   return tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ [^/\n]*/(%S+)\n'))
 end
 
+function Jobs.forget_expiry(queue, id)
+  local record = Jobs.read(queue, id)
+  if not Jobs.expires_at(record or '') then return end
+  Jobs.write(queue, id, string.gsub(record, '^(%S+ %S+ %S+ %S+ %S+ [^/\n]*)/[^\n]*', '%1', 1))
+end
+
 function Jobs.payload_of(record)
   return match(record, '^[^\n]*\n(.*)$')
 end

@@ -4,8 +4,17 @@
 --   fence:  the highest that has written; job: the one that had it, and ! once a child has ended
 --           since, see waits.lua
 --   line:   step seconds value; value: JSON
--- Where the task has ended well, it is as old as what expires, and goes once its job has: its
--- worker may die before it acks.
+-- Where the task has ended well, it is as old as what expires, and counts until its job has gone:
+-- its worker may die before it acks.
+
+-- The letter of a task; nil: there is none, or that task has ended well and this is another one of
+-- its id.
+function Steps.read(name, id)
+  local letter = DeadLetters.read('!!' .. name, id)
+  local updated = tonumber(match(letter or '', '^%S+'))
+  local is_old = updated and updated <= now - DeadLetters.bounds('!!')
+  return not (is_old and not DeadLetters.has_job(letter)) and letter or nil
+end
 
 -- The lines of a letter; nil: there is none, or it cannot be read.
 function Steps.lines_of(letter)
@@ -15,7 +24,7 @@ end
 -- Open the steps of a task to a run: its lease, or a stand-in if it was acked early, and the lines;
 -- nil: it may not write.
 function Steps.open(fence, name, id, early)
-  local l, letter = Running.lease(fence, name), DeadLetters.read('!!' .. name, id)
+  local l, letter = Running.lease(fence, name), Steps.read(name, id)
   if not l then
     if early ~= '1' then return nil end
     Shard.refuse_moved(name)
@@ -65,7 +74,7 @@ end
 -- seconds value" in lines; the value is that of a child, else empty.
 function Steps.told(name, job)
   local told = {}
-  local lines = Steps.lines_of(DeadLetters.read('!!' .. name, Steps.task_of(job))) or ''
+  local lines = Steps.lines_of(Steps.read(name, Steps.task_of(job))) or ''
   for step, seconds, value in gmatch(lines, '([^ \n]+) (%S+) ([^\n]*)\n') do
     value = find(step, '%0A', 1, true) and value or ''
     insert(told, step .. ' ' .. seconds .. ' ' .. value .. '\n')

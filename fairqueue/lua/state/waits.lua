@@ -2,8 +2,10 @@
 -- end of a child wakes it: it comes back to the head of its lane. One that is not suspended yet by
 -- then is marked in the record of its steps, and is not suspended at all.
 
--- Note whose job waits. Return whether a child has ended since its run has written last.
+-- Note whose job waits. Return whether a child has ended since its run has written last. It has
+-- started in time, so it does not expire any more.
 function Waits.suspend(l, id)
+  Jobs.forget_expiry(l.queue, l.id)
   local letter = DeadLetters.read('!!' .. l.workspace, id)
   local fence, woken = match(letter or '', '^%S+ %S+ steps (%d+) (%S+)')
   if not fence or tonumber(fence) > tonumber(l.fence) then return false end

@@ -141,6 +141,19 @@ def test_a_child_that_never_runs_fails_its_parent_soon(app: Celery, ran: Ran, en
     assert ran == ["expired" if end == "expired" else "revoked"]
 
 
+def test_a_parent_that_waits_for_long_does_not_expire(app: Celery, ran: Ran) -> None:
+    """Celery asks before each run whether a task has expired; this one has started in time."""
+
+    @app.task(name="shop.waits", shared=False, acks_late=True)
+    def waits() -> None:
+        ran.append(step.invoke("leaf", app.tasks["shop.leaf"].s(1).set(countdown=1.5)))
+
+    with working(app), fairqueue.workspace("acme"):
+        waits.apply_async(expires=1.0)
+        wait_for(lambda: len(ran) == 2, seconds=20)
+    assert ran == [1, 1]
+
+
 def test_a_canvas_of_parents(app: Celery, ran: Ran) -> None:
     """A chord and a chain go on when tasks that were suspended have ended."""
 
