@@ -200,7 +200,7 @@ def test_one_read_and_one_write_for_each_step(job: JobContext) -> None:
 
 def test_the_store_is_away(job: JobContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has run is kept once the store answers, unless the worker stops first."""
-    monkeypatch.setattr("fairqueue._publish.continuation.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("fairqueue._publish.must_publish.RETRY_SECONDS", 0.001)
     store, ran = Store(away=3), list[int]()
     job.store = lambda: store
     step.run("one", ran.append, 1)

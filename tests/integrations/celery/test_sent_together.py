@@ -411,7 +411,7 @@ def test_what_follows_from_a_job_waits_for_the_store(
     make_app: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried until it is answered, and not only as often as the policy says."""
-    monkeypatch.setattr("fairqueue._publish.continuation.RETRY_SECONDS", 0.001)
+    monkeypatch.setattr("fairqueue._publish.must_publish.RETRY_SECONDS", 0.001)
     app = make_app()
     call(app).apply_async()
     lease = core(app).claim(["celery"]).leases[0]
