@@ -34,7 +34,6 @@ def _until(condition: object, seconds: float) -> bool:
     return True
 
 
-@pytest.mark.system
 @pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="it looks for leftovers in /proc"
 )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 strangers = (f"stranger-{n}" for n in itertools.count())
 GOOD_HEADERS = {"task": "shop.work", "id": "1", "lang": "py"}

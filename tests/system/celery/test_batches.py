@@ -11,8 +11,6 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 def start(shop: Any, pool: str = "prefork", *, processes: int = 2, **environment: str) -> Any:
     shop.app_name = "batching"

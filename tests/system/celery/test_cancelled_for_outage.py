@@ -9,8 +9,6 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 AWAY_SECONDS = 2.0
 FLAG = "worker_cancel_long_running_tasks_on_connection_loss"
 

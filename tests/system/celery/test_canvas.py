@@ -13,7 +13,7 @@ from celery.exceptions import ChordError
 import fairqueue
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 tenants = (f"workspace-{n}" for n in itertools.count())
 CAPACITY = 4

@@ -13,7 +13,7 @@ import fairqueue
 from fairqueue_celery._consume import pool
 from tests.system.contention import CAPACITY, Publish, assert_exact
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 
 def test_capacity_is_exact_under_contention(shop: Any) -> None:

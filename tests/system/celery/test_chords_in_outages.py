@@ -12,9 +12,6 @@ from celery import chord
 
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 AWAY_SECONDS = 3.0
 """Celery's own tries to store a result last for one second here, and those to publish no longer."""
@@ -62,8 +59,6 @@ def test_its_body_is_published_once(
     results: EmbeddedServer, own_shop: Any, away: str, task: str, pool: str
 ) -> None:
     """Broker and result backend are two servers, and either goes away while the last part runs."""
-    if pool == "gevent":
-        needs(pool)
     result = _apply(own_shop, results, task, "-P", pool, "-c", "2")
     server = own_shop._server if away == "broker" else results
     server.kill()

@@ -18,9 +18,6 @@ from redis.crc import key_slot
 
 from tests.nodes import SLOTS, Cluster, cluster
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 SHARDS = 8
 NAMES = [f"workspace-{n}" for n in range(8)]
@@ -40,8 +37,6 @@ def url_of(nodes: Cluster, shop: Any, **settings: object) -> str:
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_an_unchanged_app_runs(shop: Any, nodes: Cluster, pool: str) -> None:
     """Jobs of all nodes within their limits, results, canvas, revokes and remote control."""
-    if pool == "gevent":
-        needs(pool)
     url = url_of(nodes, shop, shards=SHARDS, workspace_concurrency=1)
     shop.config = {"result_backend": url}
     worker = shop.worker("-P", pool, "-c", "4", url=url).ready()
@@ -116,7 +111,6 @@ def apart(namespace: str) -> str:
     return next(name for name in names if primary(name) != primary(f"{name}:0"))
 
 
-@pytest.mark.slow
 def test_a_primary_dies(shop: Any) -> None:
     """Its replica takes over, whichever node it is, and worker and producer go on."""
     with cluster(replicas=1) as nodes:

@@ -12,9 +12,6 @@ import pytest
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import kill_clients
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
@@ -22,8 +19,6 @@ def test_killed_connections_run_nothing_twice(
     own_shop: Any, own_server: EmbeddedServer, pool: str
 ) -> None:
     """All connections are killed while late-acked tasks run: each runs once, the worker goes on."""
-    if pool == "gevent":
-        needs(pool)
     url = own_shop.url(lease_seconds=6)
     own_shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = own_shop.publisher(url)
@@ -112,7 +107,6 @@ def test_solo_reports_its_endings(shop: Any) -> None:
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
     """With greenlets, without Celery's event loop, limits hold and no job runs twice."""
-    needs(pool)
     url = shop.url(workspace_concurrency=2)
     publisher = shop.publisher(url)
     for n in range(30):

@@ -7,10 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 AWAY_SECONDS = 4.0
 """kombu tries a publish for less than a second."""
 
@@ -30,8 +26,6 @@ def _send(shop: Any, what: str) -> None:
 @pytest.mark.parametrize("what", ["chain", "retry"])
 def test_it_is_published_when_redis_is_back(own_shop: Any, pool: str, what: str) -> None:
     """Redis goes away while the first part runs, and is still away when it ends."""
-    if pool == "gevent":
-        needs(pool)
     shop = own_shop
     shop.worker("-P", pool, "-c", "2", url=shop.url(lease_seconds=20)).ready()
     _send(shop, what)

@@ -20,8 +20,6 @@ from celery.exceptions import ChordError
 from tests.system.celery.conftest import APPS
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 tenants = (f"workspace-{n}" for n in itertools.count())
 
 

@@ -12,8 +12,6 @@ import pytest
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer, embedded_redis
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture
 def two_servers() -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:

@@ -11,7 +11,7 @@ import pytest
 from fairqueue.cli._find_job import find_job
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 EXPIRED = 300
 SMALL = ("ada", "bea", "cleo")

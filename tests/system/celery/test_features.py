@@ -9,7 +9,7 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 AT_ONCE_SECONDS = 10.0
 """Enough on a loaded machine, and long before the shop's lease (30 s) would end."""

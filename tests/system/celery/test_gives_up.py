@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from fairqueue.testing import EmbeddedServer
-
-pytestmark = pytest.mark.system
 
 SECONDS = 40
 """Celery waits two seconds before its only retry; a search for Redis would take sixty."""

@@ -9,11 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 LEASE_SECONDS = 5
 

@@ -7,25 +7,12 @@ from typing import Any
 import pytest
 
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize(
-    "pool",
-    [
-        "prefork",
-        pytest.param("threads", marks=pytest.mark.slow),
-        pytest.param("gevent", marks=pytest.mark.slow),
-        pytest.param("solo", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
 @pytest.mark.parametrize("task", ["flaky", "late_flaky"])
 def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) -> None:
     """After its last retry, acked early or late, with its traceback; others leave nothing."""
-    if pool == "gevent":
-        needs(pool)
     url = shop.url(keep_failures=True)
     shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = shop.publisher(url)

@@ -13,8 +13,6 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 LEASE_SECONDS = 1.0
 KILLS = 3
 JOBS = 100

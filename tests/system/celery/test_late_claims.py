@@ -9,9 +9,6 @@ import pytest
 
 from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LEASE_SECONDS = 1.5
 
@@ -23,8 +20,6 @@ def test_no_run_begins_on_a_lease_that_has_ended(shop: Any, pool: str, task: str
 
     It runs the next job, and no slot stays taken.
     """
-    if pool == "gevent":
-        needs(pool)
     url = shop.url(lease_seconds=LEASE_SECONDS)
     query = url.partition("?")[2]
     with proxy_before(shop._server.url) as proxy:

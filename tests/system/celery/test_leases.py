@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.system
-
 
 def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
     first = shop.worker("-P", "prefork", "-c", "1", url=url)

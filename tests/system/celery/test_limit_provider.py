@@ -10,8 +10,6 @@ import pytest
 from fairqueue import Scope
 from tests.system.tariff import Tariff
 
-pytestmark = pytest.mark.system
-
 
 def test_a_provider_s_limit_holds_and_changes_in_flight(
     shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

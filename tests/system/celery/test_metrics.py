@@ -10,9 +10,6 @@ import pytest
 from tests.metrics.scraping import Samples, fetch, free_port
 from tests.system.celery.conftest import Worker
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 TASKS = 6
 
@@ -36,8 +33,6 @@ def _acked(worker: Any) -> float:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
 def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
     """Once each, whichever process or thread runs it; a retry and a failure as what they are."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     url = shop.url(metrics_bind=f"127.0.0.1:{free_port()}")
     worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = shop.publisher()

@@ -15,9 +15,6 @@ import redis
 from kombu.exceptions import OperationalError
 
 from tests.nodes import MovedName, moved_name
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 POOLS = ["prefork", "solo", "threads", "gevent", "eventlet"]
 IMPATIENT = {"max_retries": 0}
@@ -61,8 +58,6 @@ def test_a_worker_follows_its_name_to_the_new_primary(
     shop: Any, name: MovedName, pool: str
 ) -> None:
     """Demoted while a job runs and the worker waits; the name moves a while later."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     url = _url(shop, name, lease_seconds=6)
     shop.config = {"result_backend": url}
     worker = shop.worker("-P", pool, "-c", "2", url=url).ready()

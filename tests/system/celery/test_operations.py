@@ -26,8 +26,6 @@ from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 
 def test_a_cancelled_task_is_stopped(shop: Any) -> None:
     """Under prefork it ends within a lease, its result is REVOKED, and other tasks go on."""
@@ -79,7 +77,6 @@ def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
 )
 def test_workers_name_their_queues_and_slots(shop: Any, pool: str, slots: int) -> None:
     """Also those that are added or cancelled while all slots are taken, at the next renewal."""
-    pytest.importorskip(pool) if pool in {"gevent", "eventlet"} else None
     url = shop.url(lease_seconds=2)
     options = ("-P", pool, "-c", str(slots), "-Q", "celery,mail")
     worker = shop.worker(*options, url=url).ready()

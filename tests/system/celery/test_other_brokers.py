@@ -8,8 +8,6 @@ import pytest
 
 from fairqueue import FairQueue
 
-pytestmark = pytest.mark.system
-
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_late_acked_job_may_publish_to_any_broker(

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from kombu import Queue
 
-pytestmark = pytest.mark.system
-
 POOLS = ("prefork", "threads", "gevent")
 
 

@@ -11,8 +11,6 @@ from fairqueue_celery import unique_outcome
 from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 @pytest.mark.parametrize("protocol", [1, 2])
 def test_a_repeated_publish_keeps_its_unique_key(shop: Any, protocol: int) -> None:

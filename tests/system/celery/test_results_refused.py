@@ -8,16 +8,11 @@ import pytest
 
 from fairqueue.testing import embedded_redis
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
 def test_a_result_that_is_refused_holds_no_slot(shop: Any, pool: str) -> None:
     """Early- and late-acked jobs are over, and the jobs behind them run in the same worker."""
-    if pool == "gevent":
-        needs(pool)
     with embedded_redis() as results:
         results.client().config_set("maxmemory", 1)
         shop.config = {

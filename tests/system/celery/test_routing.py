@@ -12,7 +12,7 @@ import pytest
 from tests.system.celery.apps import routes
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 FRONT = "celery,orders-in,news-all,everybody,loose"
 BACK = "rendering,orders-audit,orders-back,news-eu,everybody"

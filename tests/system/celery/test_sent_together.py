@@ -14,8 +14,6 @@ from celery import chain, chord, group
 
 import fairqueue_celery
 
-pytestmark = pytest.mark.system
-
 LARGE = 130
 """More than one call takes."""
 

@@ -11,9 +11,6 @@ import pytest
 
 from tests.nodes import LEASE_SECONDS, Watched, watched
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 PATIENT = {"max_retries": 60, "interval_start": 0.1, "interval_step": 0, "interval_max": 0.2}
 
@@ -36,8 +33,6 @@ def _url(trio: Watched, shop: Any, rest: str = "mymaster/0") -> str:
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_a_killed_primary(shop: Any, trio: Watched, pool: str, tmp_path: Path) -> None:
     """A late-acked job runs on, one that is published meanwhile runs, and both have results."""
-    if pool == "gevent":
-        needs(pool)
     url = _url(trio, shop)
     shop.config = {"result_backend": url, "result_backend_always_retry": True}
     worker = shop.worker("-P", pool, "-c", "2", url=url).ready()

@@ -15,8 +15,6 @@ from tests.nodes import Node, free_port
 from tests.system.ledger import wait_for
 from tests.system.tls import Papers, knows_tls
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 SERVICE = "mymaster"
 
 

@@ -19,9 +19,6 @@ from tests.nodes import Spread, spread
 from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import most_at_once, wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 JOBS_EACH = 4
 
@@ -74,8 +71,6 @@ def wide_shop(servers: Spread, namespace: str, tmp_path: Path) -> Iterator[Sprea
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_an_unchanged_app_runs_on_both_servers(wide_shop: SpreadShop, pool: str) -> None:
     """Every job runs once, and a workspace has its limit wherever it lives; canvas and results."""
-    if pool == "gevent":
-        needs(pool)
     url = wide_shop.url(workspace_concurrency=2, lease_seconds=30)
     wide_shop.config = {"result_backend": url}
     worker = wide_shop.worker("-P", pool, "-c", "8", url=url).ready()
@@ -220,15 +215,12 @@ class Outage:
         return False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
 def test_the_second_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) -> None:
     """The workspaces of the first go on meanwhile, and so do its producers.
 
     Nothing is lost, and nothing runs twice: jobs that end meanwhile are finished later.
     """
-    if pool == "gevent":
-        needs(pool)
     outage = Outage(wide_shop, pool, killed=1, lease_seconds=60)
 
     outage.node.kill()
@@ -251,12 +243,9 @@ def test_the_second_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str)
     assert outage.worker.stop() == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
 def test_the_first_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) -> None:
     """It has kombu's own queues, so the worker waits for it; producers of the second go on."""
-    if pool == "gevent":
-        needs(pool)
     outage = Outage(wide_shop, pool, killed=0, lease_seconds=60)
 
     outage.node.kill()
@@ -277,7 +266,6 @@ def test_the_first_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) 
     assert outage.worker.stop() == 0
 
 
-@pytest.mark.slow
 def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
     """A worker also goes on when it is time to look whether a server has lost its limits."""
     outage = Outage(wide_shop, "threads", killed=1, lease_seconds=3)
@@ -293,7 +281,6 @@ def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
             wide_shop.ledger.wait("end", 1, workspace=name, n=n)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)  # each change waits for half a minute, and a busy machine for more
 def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
     """A worker and a producer go on, from two shards to four and back, while the command is killed.

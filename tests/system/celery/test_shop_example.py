@@ -12,13 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from fairqueue import FairQueue
 from fairqueue.testing import Child, embedded_redis
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 SHOP = Path(__file__).parents[3] / "examples" / "fastapi_shop"
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
 from tests.redis.proxy import proxy_before
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LEASE_SECONDS = 3.0
 

@@ -17,8 +17,6 @@ from fairqueue._stores.redis.permissions import calls
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 PAGE = Path(__file__).parents[3] / "docs" / "operate" / "redis.md"
 SECRET = "hunter2-hunter2"
 

@@ -11,9 +11,6 @@ import pytest
 
 from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 GRACE_SECONDS = 30.0
 """What Kubernetes gives a pod."""
@@ -23,8 +20,6 @@ GRACE_SECONDS = 30.0
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> None:
     """One job has ended, and its end could not be reported; the log says what becomes of it."""
-    if pool == "gevent":
-        needs(pool)
     shop = own_shop
     worker = shop.worker("-P", pool, "-c", "2", url=shop.url(lease_seconds=20)).ready()
     shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
@@ -43,8 +38,6 @@ def test_it_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
 def test_it_exits_though_redis_is_silent(shop: Any, pool: str, signalled: str) -> None:
     """No connection is refused, and none is answered."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     with proxy_before(shop._server.url) as proxy:
         query = shop.url(lease_seconds=20).partition("?")[2]
         url = f"fairqueue://127.0.0.1:{proxy.port}/0?{query}"

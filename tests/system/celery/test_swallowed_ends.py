@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
 def test_a_run_that_the_pool_does_not_have_holds_no_slot(shop: Any, pool: str) -> None:
     """It is ended after two beats; the early-acked job is done, the late-acked one runs again."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     shop.app_name = "deaf"
     url = shop.url(workspace_concurrency=1, lease_seconds=3)
     worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
@@ -39,8 +34,6 @@ def test_a_run_that_the_pool_does_not_have_holds_no_slot(shop: Any, pool: str) -
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
 def test_a_run_that_the_pool_has_is_left_alone(shop: Any, pool: str) -> None:
     """However many beats it lasts, and however many jobs wait for its process."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     url = shop.url(lease_seconds=1.5)
     worker = shop.worker("-P", pool, "-c", "1", url=url).ready()
     publisher = shop.publisher(url)

@@ -15,8 +15,6 @@ from fairqueue import StoreUnavailable
 from fairqueue.testing import EmbeddedServer
 from tests.system.tls import Papers
 
-pytestmark = pytest.mark.system
-
 
 class TlsServer(EmbeddedServer):
     """Speaks only TLS, and only to clients with a certificate."""

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.tracing.spans import exporter, named, trace_of
-
-pytestmark = pytest.mark.system
 
 
 def test_a_child_continues_the_trace_of_the_publish(shop: Any) -> None:

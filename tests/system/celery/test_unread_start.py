@@ -8,8 +8,6 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture(scope="module")
 def ward(open_a_shop: Any) -> Any:

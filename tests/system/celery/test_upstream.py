@@ -12,8 +12,6 @@ import pytest
 
 from fairqueue.testing import embedded_redis
 
-pytestmark = pytest.mark.system
-
 EVERY_SECOND = {
     "visibility_timeout": 1,
     "unacked_restore_interval": 1,

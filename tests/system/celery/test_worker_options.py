@@ -7,16 +7,11 @@ from typing import Any
 import pytest
 
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_autoscale_grows_with_the_load(shop: Any, pool: str) -> None:
     """With --autoscale=4,1 four jobs run at once, and no more."""
-    if pool == "gevent":
-        needs(pool)
     url = shop.url()
     shop.worker("-P", pool, "--autoscale=4,1", url=url).ready()
     publisher = shop.publisher(url)

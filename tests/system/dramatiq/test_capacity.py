@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from fairqueue_dramatiq import CapacityExceeded
 from tests.system.contention import CAPACITY, Publish, assert_exact
 from tests.system.dramatiq.conftest import message
-
-pytestmark = pytest.mark.system
 
 
 def test_capacity_is_exact_under_contention(mill: Any) -> None:

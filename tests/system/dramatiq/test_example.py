@@ -8,12 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from fairqueue.testing import Child, EmbeddedServer
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 APP = Path(__file__).parents[3] / "examples" / "dramatiq_app"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.system.dramatiq.conftest import message
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 SMALL = ("ada", "bea", "cleo")
 

@@ -13,8 +13,6 @@ from fairqueue.testing import embedded_redis
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 
 def test_a_worker_boots_on_a_full_redis(namespace: str, tmp_path: Path) -> None:
     """It runs what waits, says why nothing is adopted, and adopts once there is room."""

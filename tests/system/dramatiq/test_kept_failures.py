@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 
 def test_an_actor_that_failed_for_good_is_kept(mill: Any) -> None:

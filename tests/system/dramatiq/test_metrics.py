@@ -5,13 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 from tests.metrics.scraping import Samples, fetch, free_port
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 MESSAGES = 8
 

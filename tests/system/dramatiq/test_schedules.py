@@ -11,7 +11,7 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.parametrize("mill", ["redis"], indirect=True)]
+pytestmark = pytest.mark.parametrize("mill", ["redis"], indirect=True)
 
 
 def test_each_tick_once_while_workers_die(mill: Any) -> None:

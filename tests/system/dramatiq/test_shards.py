@@ -15,8 +15,6 @@ from tests.resharded import judge, play
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture
 def servers() -> Iterator[Spread]:
@@ -56,7 +54,6 @@ def test_actors_run_on_both_servers(wide_mill: Mill, servers: Spread, number: st
     assert max(wide_mill.ledger.most_at_once(workspace=name) for name in names) <= 2
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)  # each change waits for half a minute, and a busy machine for more
 def test_the_number_of_shards_changes_under_load(wide_mill: Mill, servers: Spread) -> None:
     """A worker and a producer go on, from two shards to four and back, while the command is killed.
@@ -81,7 +78,6 @@ def test_the_number_of_shards_changes_under_load(wide_mill: Mill, servers: Sprea
     judge(wide_mill.ledger, sent)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_server_dies_and_comes_back(wide_mill: Mill, servers: Spread, killed: int) -> None:
     """The workspaces of the other go on, whichever it is; nothing is lost or run twice."""

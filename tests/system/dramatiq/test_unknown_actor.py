@@ -9,7 +9,7 @@ import pytest
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 
 def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from fairqueue import Scope
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 
 def test_a_wait_that_cannot_end_is_told(mill: Any) -> None:

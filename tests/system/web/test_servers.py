@@ -72,8 +72,6 @@ def hold(client: httpx.Client) -> None:
         client.get("/hold", headers={"X-Org": "acme"})
 
 
-@pytest.mark.slow
-@pytest.mark.system
 @pytest.mark.parametrize("kind", SERVERS)
 def test_servers_share_the_places(kind: str, redis_url: str, namespace: str) -> None:
     """One serves acme's only request, the other rejects the next; after a kill it serves it."""

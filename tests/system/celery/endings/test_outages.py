@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds: float) -> None:
@@ -36,8 +34,6 @@ def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
 def test_an_outage_shorter_than_the_lease_costs_nothing(own_shop: Any, pool: str) -> None:
     """Redis is down for 20 s and keeps its data: each job runs once, the workers go on."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     run_through(own_shop, pool, lease=30, away=20, task_seconds=24)
 
     for workspace in ("work", "work_late"):
