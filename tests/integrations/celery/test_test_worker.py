@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from celery.contrib.testing.worker import start_worker
 
 from fairqueue import FairQueue
 from fairqueue_celery import queue_of
-from tests.celery_state import kept
+from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -22,23 +20,21 @@ pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:Depreca
 THREADS = {"fairqueue-chores", "fairqueue-revoke"}
 
 
+def _double(n: int) -> int:
+    return 2 * n
+
+
 @pytest.fixture
-def make_app(namespace: str) -> Iterator[Callable[[str], Celery]]:
+def make_app(open_app: OpenApp, namespace: str) -> OpenApp:
     """Makes apps with one task, on a queue of this test's."""
-    with kept(), ExitStack() as closing:
 
-        def make(broker: str, **config: object) -> Celery:
-            app = Celery(f"app-{namespace}", broker=broker, set_as_current=False, **config)
-            app.conf.task_default_queue = f"q-{namespace}"
-            closing.callback(app.close)
+    def make(broker: str, **config: object) -> Celery:
+        app = open_app(broker, **config)
+        app.conf.task_default_queue = f"q-{namespace}"
+        app.task(name="double", shared=False)(_double)
+        return app
 
-            @app.task(name="double", shared=False)
-            def double(n: int) -> int:
-                return 2 * n
-
-            return app
-
-        yield make
+    return make
 
 
 @pytest.fixture(params=["redis", "memory"])
