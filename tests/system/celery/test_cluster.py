@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 import redis
@@ -30,17 +29,15 @@ def nodes() -> Iterator[Cluster]:
 
 
 def url_of(nodes: Cluster, shop: Any, **settings: object) -> str:
-    query = {"namespace": shop.namespace, "workspace_from": "kwarg:tenant_id", **settings}
-    return f"fairqueue+cluster://{nodes.hosts}/0?{urlencode(query)}"
+    return str(shop.at(f"fairqueue+cluster://{nodes.hosts}/0", **settings))
 
 
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_an_unchanged_app_runs(shop: Any, nodes: Cluster, pool: str) -> None:
     """Jobs of all nodes within their limits, results, canvas, revokes and remote control."""
     url = url_of(nodes, shop, shards=SHARDS, workspace_concurrency=1)
-    shop.config = {"result_backend": url}
-    worker = shop.worker("-P", pool, "-c", "4", url=url).ready()
-    publisher = shop.publisher(url, backend=url)
+    publisher = shop.open(pool, 4, url=url, results=True)
+    [worker] = shop.workers
     control = shop.control(publisher, worker)
 
     sent = {
@@ -116,8 +113,8 @@ def test_a_primary_dies(shop: Any) -> None:
     with cluster(replicas=1) as nodes:
         shop.namespace = apart(shop.namespace)
         url = url_of(nodes, shop, shards=SHARDS, lease_seconds=60)
-        worker = shop.worker("-P", "threads", "-c", "4", url=url).ready()
-        publisher = shop.publisher(url)
+        publisher = shop.open("threads", 4, url=url)
+        [worker] = shop.workers
 
         def is_sent(n: int, name: str) -> bool:
             try:

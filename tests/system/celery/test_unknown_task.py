@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import fairqueue_celery
-from tests.metrics.scraping import fetch, free_port
+from tests.metrics.scraping import fetch
+from tests.nodes import free_port
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
 

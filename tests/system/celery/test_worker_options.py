@@ -12,9 +12,7 @@ from tests.system.ledger import wait_for
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_autoscale_grows_with_the_load(shop: Any, pool: str) -> None:
     """With --autoscale=4,1 four jobs run at once, and no more."""
-    url = shop.url()
-    shop.worker("-P", pool, "--autoscale=4,1", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open(pool, 1, "--autoscale=4,1")
     for n in range(12):
         publisher.send("work", n, kwargs={"seconds": 0.5}, workspace="ada")
 
@@ -26,9 +24,7 @@ def test_autoscale_grows_with_the_load(shop: Any, pool: str) -> None:
 
 def test_recycled_children_lose_nothing(shop: Any) -> None:
     """With --max-tasks-per-child=3 every job runs once."""
-    url = shop.url()
-    shop.worker("-P", "prefork", "-c", "2", "--max-tasks-per-child=3", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open("prefork", 2, "--max-tasks-per-child=3")
     for n in range(30):
         publisher.send("work", n, workspace="ada")
 
