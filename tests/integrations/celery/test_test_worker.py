@@ -38,16 +38,12 @@ def make_app(open_app: OpenApp, namespace: str) -> OpenApp:
 
 
 @pytest.fixture(params=["redis", "memory"])
-def app(request: Any, make_app: Any, redis_url: str, namespace: str) -> Celery:
+def app(request: Any, make_app: Any, socket_url: str, namespace: str) -> Celery:
     """An app on each engine, with its results there, too."""
     url = f"fairqueue+memory://{namespace}?max_deliveries=1"
     if request.param == "redis":
-        url = on_fairqueue(redis_url, namespace) + "&max_deliveries=1"
+        url = f"{socket_url}&max_deliveries=1"
     return make_app(url, backend=url)
-
-
-def on_fairqueue(redis_url: str, namespace: str) -> str:
-    return redis_url.replace("unix://", "fairqueue+socket://") + f"?namespace={namespace}"
 
 
 def working(app: Celery) -> Any:
@@ -90,12 +86,11 @@ def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
 
 
 def test_a_message_in_a_stock_list_is_adopted(
-    make_app: Any, redis_url: str, namespace: str
+    make_app: Any, redis_url: str, socket_url: str
 ) -> None:
     """A producer that still uses ``redis://`` gets its result."""
-    url = on_fairqueue(redis_url, namespace)
-    app = make_app(url, backend=url)
-    producer = make_app(redis_url.replace("unix://", "redis+socket://"), backend=url)
+    app = make_app(socket_url, backend=socket_url)
+    producer = make_app(redis_url.replace("unix://", "redis+socket://"), backend=socket_url)
     result = producer.send_task("double", (4,))
 
     with working(app):
@@ -127,3 +122,26 @@ def test_a_worker_of_another_broker_is_left_alone(make_app: Any, namespace: str)
     with working(other):
         assert other.send_task("double", (3,)).get(timeout=60) == 6
         assert not THREADS & {thread.name for thread in threading.enumerate()}
+
+
+def test_runs_that_end_are_kept(open_app: OpenApp, socket_url: str, namespace: str) -> None:
+    """With Celery's id, the outcome, and the first line of the error."""
+    app = open_app(f"{socket_url}&history=9", backend="cache+memory://")
+    app.conf.task_default_queue = f"q-{namespace}"
+
+    @app.task(name="shop.work", shared=False, bind=True, max_retries=1)
+    def work(self: Any, fails: bool) -> None:
+        if fails:
+            raise self.retry(countdown=0, exc=ValueError("no such row\nmore"))
+
+    with working(app):
+        good, bad = work.delay(False), work.delay(True)
+        history = queue_of(app).history
+        wait_for(lambda: len(history.list()) == 3)
+        [of_good] = history.list(job_id=good.id)
+        last, first = history.list(job_id=bad.id)
+
+    assert (of_good.outcome, of_good.error, of_good.task) == ("succeeded", "", "shop.work")
+    assert (first.outcome, last.outcome) == ("retried", "failed")
+    assert last.error == "ValueError: no such row"
+    assert "ValueError" in first.error
