@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.system.celery.test_killed_at_once import kill_group
+from tests.system.celery.test_leases import kill_group
 from tests.system.ledger import wait_for
 
 
