@@ -71,11 +71,13 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with real workers as slow, all but the stories, and let those begin first.
+    """Mark tests with real workers, and as slow all but the stories, and let those begin first.
 
     In tests with Celery, warnings about its code and kombu's are ignored.
     """
     for item in items:
+        if SYSTEM in item.path.parents:
+            item.add_marker("system")
         if item.get_closest_marker("system") and not item.get_closest_marker("story"):
             item.add_marker(pytest.mark.slow)
         if not set(WITH_CELERY).isdisjoint(item.path.parents):

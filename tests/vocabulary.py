@@ -1,4 +1,4 @@
-"""Words and names that this project does not use, and where they are still found.
+"""Words that this project does not use, and where they are still found.
 
 ``python -m tests.vocabulary PATH…`` lists them; without a path it looks where the test does. A
 path is a file, a folder or a pattern.
@@ -56,41 +56,6 @@ WORDS = {
 }
 """What is not said in comments, docstrings, messages and docs, and what is said instead."""
 
-NAMES = {
-    r"turned_away|send_away|sent_away": "declined, decline",
-    r"[Gg]raves?": "dead_letters",
-    r"bury|buried": "move_to_dead_letters",
-    r"[Cc]omeback": "redelivery",
-    r"shy": "yield_first",
-    r"parked": "at_limit",
-    r"foremost": "reserved",
-    r"Deaths": "FailureReporter",
-    r"take_notices|drop_notices": "take_failure_notices, drop_failure_notices",
-    r"would_hold": "would_block",
-    r"would_refuse": "would_reject",
-    r"GONE|TOLD": "REMOVED, SIGNALLED",
-    r"take_over|hand_over": "import_message, export_jobs",
-    r"give_limits|to_ask|ask_again": "put_provider_limits",
-    r"let_go": "forget",
-    r"Slots?": "HeldLeases, HeldLease",
-    r"[Cc]rew": "pool",
-    r"[Jj]anitor": "flusher",
-    r"[Uu]nheard": "prefork",
-    r"[Gg]ates?": "shared_limits",
-    r"[Bb]ranch(?:es)?": "node",
-    r"[Cc]limb": "unmark_idle",
-    r"[Dd]ues": "(gone)",
-    r"[Cc]aps": "limits",
-    r"whoever|nobody|anybody|anew|minted": "as in prose",
-}
-"""Retired names, as a whole identifier or between underscores in one."""
-
-MODULES = (
-    r"(?:crew|driving|front|inside|janitor|keeping|leaving|lost|nudge|polling|room|runs|slots?|"
-    r"telling|unheard|watching)"
-)
-"""Retired names of the adapters' modules."""
-
 ALWAYS = sys.maxsize
 ALLOWED = {
     ("tests/vocabulary.py", "*"): (ALWAYS, "it lists the words"),
@@ -110,7 +75,6 @@ _PEOPLE = re.compile(
     re.IGNORECASE,
 )
 _WORDS = [(re.compile(rf"\b({word})\b", re.IGNORECASE), say) for word, say in WORDS.items()]
-_NAMES = [(re.compile(rf"(?:\b|_)({name})(?=\b|_)"), say) for name, say in NAMES.items()]
 _LUA = re.compile(r"""--.*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _ESCAPE = re.compile(r"\\[nrt]")
 _PROSE_TOKENS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
@@ -118,7 +82,7 @@ _PROSE_TOKENS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_M
 
 @dataclass(frozen=True)
 class Hit:
-    """One place where a word or name stands."""
+    """One place where a word stands."""
 
     path: PurePath
     line: int
@@ -127,15 +91,6 @@ class Hit:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.found!r}, say: {self.instead}"
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Text that begins on one line: prose, or code without comments and strings."""
-
-    line: int
-    text: str
-    is_prose: bool
 
 
 def files(paths: Iterable[str]) -> list[Path]:
@@ -149,43 +104,25 @@ def files(paths: Iterable[str]) -> list[Path]:
 
 
 def hits(paths: Iterable[str] = COVERED) -> list[Hit]:
-    """Return every place where these files say a word or use a name that is not allowed."""
+    """Return every place where these files say a word that is not allowed."""
     return [hit for path in files(paths) for hit in _hits_in(path)]
 
 
 def _hits_in(path: Path) -> Iterator[Hit]:
     name, seen = path.relative_to(ROOT), Counter[str]()
-    for piece in _pieces(path):
-        for match, instead in _matches(piece):
+    for first, text in _prose(path):
+        for match, instead in _matches(text):
             word = match[1].lower()
             seen[word] += 1
             if seen[word] > _allowed(name, word):
-                line = piece.line + piece.text.count("\n", 0, match.start())
-                yield Hit(name, line, match[1], instead)
+                yield Hit(name, first + text.count("\n", 0, match.start()), match[1], instead)
 
 
-def _matches(piece: _Piece) -> Iterable[tuple[re.Match[str], str]]:
-    return _in_prose(piece.text) if piece.is_prose else _in_code(piece.text)
-
-
-def _in_prose(text: str) -> Iterator[tuple[re.Match[str], str]]:
+def _matches(text: str) -> Iterator[tuple[re.Match[str], str]]:
     for pattern, instead in _WORDS:
         for match in pattern.finditer(text):
             if match[1].lower() != "who" or not _PEOPLE.search(_before(match)):
                 yield match, instead
-    for match, instead in _names(text):
-        if "_" in match[1]:
-            yield match, instead
-
-
-@cache
-def _in_code(text: str) -> tuple[tuple[re.Match[str], str], ...]:
-    """Cached: the same few names stand in most places."""
-    return tuple(_names(text))
-
-
-def _names(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    return ((match, instead) for pattern, instead in _NAMES for match in pattern.finditer(text))
 
 
 def _before(match: re.Match[str]) -> str:
@@ -198,29 +135,18 @@ def _allowed(path: PurePath, word: str) -> int:
     return max((count for said, count in rules if said == "*" or word.startswith(said)), default=0)
 
 
-def _pieces(path: Path) -> Iterator[_Piece]:
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Comments, strings and pages, with the line on which each begins."""
     text = path.read_text()
     if path.suffix == ".py":
-        yield from _python(text)
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type in _PROSE_TOKENS:
+                yield token.start[0], _ESCAPE.sub("  ", token.string)
     elif path.suffix == ".lua":
-        yield from _lua(text)
+        for number, line in enumerate(text.splitlines(), 1):
+            yield from ((number, prose) for prose in _LUA.findall(line))
     else:
-        yield _Piece(1, text, is_prose=True)
-
-
-def _python(text: str) -> Iterator[_Piece]:
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in _PROSE_TOKENS:
-            yield _Piece(token.start[0], _ESCAPE.sub("  ", token.string), is_prose=True)
-        elif token.type == tokenize.NAME:
-            yield _Piece(token.start[0], token.string, is_prose=False)
-
-
-def _lua(text: str) -> Iterator[_Piece]:
-    for number, line in enumerate(text.splitlines(), 1):
-        for prose in _LUA.findall(line):
-            yield _Piece(number, prose, is_prose=True)
-        yield _Piece(number, _LUA.sub(" ", line), is_prose=False)
+        yield 1, text
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,8 +11,6 @@ from typing import Any
 import httpx
 import uvicorn
 from starlette.types import ASGIApp
-
-FIELD = re.compile(r'name="csrf" value="([0-9a-f]+)"')
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Only those see and change it that may: tokens, roles, forms of other sites, headers."""
+"""Only those see and change it that may: tokens, roles, forms of other sites, several queues."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
-from fairqueue import FairQueue, Pause
-from fairqueue.dashboard import Role, app, only_this_host
+from fairqueue import ConfigurationError, FairQueue, Pause
+from fairqueue.dashboard import Role, app, only_this_host, several
 from fairqueue.dashboard._access import Access
-from fairqueue.errors import ConfigurationError
 from tests.dashboard.serving import Visitor, served
 from tests.pauses import paused
 
@@ -326,3 +325,37 @@ def test_wrong_tokens_are_logged_and_slowed(
         visitor.get("/", headers={"authorization": f"Bearer {TOKEN}"})
     assert caplog.text.count("a wrong token was sent to the dashboard from 127.0.0.1") == 2
     assert TOKEN not in caplog.text
+
+
+OF_SEVERAL = "a-token-of-24-characters"
+
+
+def test_each_has_its_pages_and_one_sign_in_serves_all(namespace: str) -> None:
+    """The first is shown at the root; a form acts on its own queue only."""
+    with (
+        FairQueue("memory://", namespace=namespace) as one,
+        FairQueue("memory://", namespace=f"{namespace}-2") as two,
+        served(several({"prod": one, "eu-2": two}, token=OF_SEVERAL)) as url,
+        Visitor(base_url=url, follow_redirects=True) as visitor,
+    ):
+        two.publish(b"", queue="q", workspace="of the second")
+        assert "Sign in" in visitor.page("/", 200)
+        csrf = visitor.cookies["fairqueue_csrf"]
+        visitor.post("/prod/sign-in", data={"token": OF_SEVERAL, "csrf": csrf})
+        first, second = visitor.page("/"), visitor.page("/eu-2/")
+        assert 'href="/eu-2/"' in first
+        assert "of the second" in second
+        assert "of the second" not in first
+        csrf = next(each.value for each in visitor.cookies.jar if each.path == "/eu-2") or ""
+        visitor.post(
+            "/eu-2/act/pause", data={"csrf": csrf, "scope": "queue", "name": "q", "back": "/"}
+        )
+        assert paused(two)
+        assert not paused(one)
+
+
+@pytest.mark.parametrize("queues", [{}, {"a/b": "memory://"}, {"..": "memory://"}])
+def test_what_is_no_part_of_a_path_is_refused(queues: dict[str, FairQueue | str]) -> None:
+    """So is a dashboard of nothing."""
+    with pytest.raises(ConfigurationError):
+        several(queues, token=OF_SEVERAL)

@@ -116,22 +116,14 @@ def test_a_page_follows_without_a_reload(browser: Chromium, site: str, busy: Fai
     assert browser.problems == []
 
 
-def test_a_click_pauses_and_resumes(browser: Chromium, site: str, busy: FairQueue) -> None:
-    """The page says so."""
-    browser.load(f"{site}/workspace?name=acme")
-    browser.click("form[action='/act/pause'] button")
-    assert "Paused workspace acme" in browser.text()
-    assert paused(busy)["workspace", "acme"] is Pause.PAUSED
-    browser.click("form[action='/act/resume'] button")
-    assert ("workspace", "acme") not in paused(busy)
-
-
-def test_a_question_is_asked_before_harm(browser: Chromium, site: str) -> None:
+def test_a_question_is_asked_before_harm(browser: Chromium, site: str, busy: FairQueue) -> None:
     """A drain rejects what producers publish."""
     browser.load(f"{site}/workspace?name=acme")
     browser.click("form[action='/act/drain'] button")
     assert browser.dialogs == ["Reject new jobs of this workspace until it is resumed?"]
+    assert paused(busy)["workspace", "acme"] is Pause.DRAINING
     browser.click("form[action='/act/resume'] button")
+    assert ("workspace", "acme") not in paused(busy)
 
 
 def test_limits_of_a_queue_are_set_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
@@ -142,23 +134,6 @@ def test_limits_of_a_queue_are_set_by_typing(browser: Chromium, site: str, busy:
     browser.click("form[action='/act/set-limits'] button")
     assert "capacity 9000" in browser.text()
     assert busy.limits.get(Scope.queue("default"))["capacity"].value == 9000
-
-
-def test_dead_letters_are_chosen_by_typing(browser: Chromium, site: str, busy: FairQueue) -> None:
-    """The form finds them over all workspaces, and a click replays what it has found."""
-    for n in range(3):
-        busy.publish(b"", queue="broken", workspace=f"w{n}", task="broken_task")
-    for lease in busy.claim(["broken"], 3).leases:
-        busy.reject(lease, reason="failed")
-    browser.load(f"{site}/dead")
-    browser.run("document.querySelector('main [name=task]').value = 'broken_task'")
-    browser.click(".filters button")
-    assert browser.run("document.querySelectorAll('tr[data-row]').length") == 3
-    browser.click("form[action='/act/replay-dead'] button")
-    assert browser.dialogs == ["Run all 3 dead jobs that match again?"]
-    assert "3 jobs replayed" in browser.text()
-    assert busy.depth("broken") == 3
-    assert browser.problems == []
 
 
 def test_keys_lead_anywhere(browser: Chromium, site: str) -> None:

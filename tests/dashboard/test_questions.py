@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from json import dumps
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
@@ -93,23 +93,3 @@ def test_a_question_is_answered_in_one_step(
         assert answer.lower() in text.lower()
         assert answer.lower() in page.lower()
     assert "hunter2" not in text + page
-
-
-def test_it_is_retried_slowed_and_stopped_in_one_step(
-    queue: FairQueue, redis_url: str, visitor: Visitor
-) -> None:
-    """By a command and by a form."""
-    shell = Shell(redis_url, "questions")
-    flood: dict[str, Any] = {"scope": "workspace", "name": "flood"}
-    shell.run("limits", "set", "rate=1/m", "--workspace", "flood")
-    visitor.act("set-limits", **flood, rate="2/m")
-    assert queue.limits.get(Scope.workspace("flood"))["rate"].value == pytest.approx(2 / 60)
-    shell.run("pause", "--workspace", "flood")
-    visitor.act("resume", **flood)
-    assert not queue.pauses.list()
-    visitor.act("pause", **flood)
-    shell.run("cancel", "later")
-    visitor.act("cancel", id="waits", workspace="flood")
-    assert queue.depth("q") == 0
-    visitor.act("replay", name="flood", id="died")
-    assert queue.depth("q") == 1

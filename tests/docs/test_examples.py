@@ -13,8 +13,6 @@ from tests.pages import ROOT
 from tests.release.check import examples_with_tests, requirements
 
 EXAMPLES = examples_with_tests()
-ELSEWHERE = {"celery_app", "dramatiq_app"}
-"""Their tests run with a test of what they send: tests/system/celery and tests/system/dramatiq."""
 
 
 def test_each_example_says_what_it_is() -> None:
@@ -38,11 +36,7 @@ def test_its_readme_says_what_its_tests_need(example: Path) -> None:
     assert "pytest" in needs
 
 
-@pytest.mark.parametrize(
-    "example",
-    [path for path in EXAMPLES if path.name not in ELSEWHERE],
-    ids=lambda path: path.name,
-)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_its_own_tests_pass(example: Path) -> None:
     """They need no server."""
     done = subprocess.run(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
 from typing import Any
 
@@ -32,9 +31,3 @@ def fetch(url: str) -> Samples:
     """The same over HTTP."""
     with urllib.request.urlopen(url, timeout=10) as answer:
         return read(answer.read().decode())
-
-
-def free_port() -> int:
-    """A port of this host that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

@@ -1,4 +1,4 @@
-"""The numbers that Prometheus reads: what they say, what they cost, and how they are labelled."""
+"""The numbers that Prometheus reads: what they say and cost, their labels, and their page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from fairqueue import CapacityExceeded, FairQueue, NewJob, Scope
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from fairqueue.testing import embedded_redis
-from tests.metrics.scraping import fetch, free_port, scrape
+from tests.metrics.scraping import fetch, scrape
+from tests.nodes import free_port
 
 HOSTILE = 'a"b\\c\nd}e\x1b[31m#'
 
@@ -261,3 +263,17 @@ def test_schedules(queue: FairQueue) -> None:
     assert samples["fairqueue_schedules",] == 1
     assert samples["fairqueue_schedule_ticks_total", "published"] == 0
     assert 29 < samples["fairqueue_schedule_lateness_seconds",] < 60
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+def test_the_page_has_every_metric() -> None:
+    """In the order of the code, with type, labels and meaning."""
+    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `fairqueue_")]
+    families = [*OF_STORE, *OF_PROCESS]
+    assert rows == [
+        f"| `{family.shown}` | {family.kind} | "
+        f"{', '.join(f'`{label}`' for label in family.labels) or '–'} | {family.meaning} |"
+        for family in families
+    ]

@@ -22,7 +22,7 @@ import yaml
 from fairqueue import FairQueue, Scope
 from fairqueue.metrics import collector, process_collector, serve
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
-from tests.metrics.scraping import free_port
+from tests.nodes import free_port
 from tests.system.ledger import wait_for
 
 PROGRAM = shutil.which("prometheus")

@@ -6,10 +6,11 @@ import contextlib
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.system.ledger import wait_for
 
 pytest.importorskip("rich", reason="the demo is an extra")
 
@@ -25,16 +26,6 @@ def _processes_naming(mark: str) -> list[Path]:
     return [path for path in Path("/proc").glob("[0-9]*") if mark.encode() in _environment(path)]
 
 
-def _until(condition: object, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-@pytest.mark.system
 @pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="it looks for leftovers in /proc"
 )
@@ -47,9 +38,8 @@ def test_a_stopped_demo_leaves_nothing(
     command = [sys.executable, "-m", "fairqueue.cli", "demo", "--svg", str(tmp_path / "x.svg")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as demo:
         ledgers = "fairqueue-demo-*/ledger"
-        flooded = _until(lambda: any(x.stat().st_size for x in tmp_path.glob(ledgers)), 60)
+        wait_for(lambda: any(x.stat().st_size for x in tmp_path.glob(ledgers)))
         demo.send_signal(number)
         demo.wait(60)
-    assert flooded
-    assert _until(lambda: not _processes_naming(str(tmp_path)), 60)
-    assert _until(lambda: list(tmp_path.iterdir()) == [], 60)
+    wait_for(lambda: not _processes_naming(str(tmp_path)))
+    wait_for(lambda: list(tmp_path.iterdir()) == [])

@@ -11,8 +11,6 @@ from tests.failover.play import play
 LOADED_SECONDS = 30.0
 """On a machine that does much else; ``make failover`` asks for less."""
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 
 @pytest.mark.parametrize(
     ("kind", "cell"),

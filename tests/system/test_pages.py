@@ -18,10 +18,7 @@ from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.celery_state import kept
 from tests.pages import DOCS, PAGES, blocks, label
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 PROGRAMS = [page for page in PAGES if blocks(page, "python")]
 PROGRAMS.remove(DOCS / "web.md")  # its blocks are programs: integrations/web/test_page.py

@@ -12,7 +12,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 PLAYED = "fairqueue (Celery)", "Celery"
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.usefixtures("redis_server")]
+pytestmark = pytest.mark.usefixtures("redis_server")
 
 
 def test_two_peers_are_played_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

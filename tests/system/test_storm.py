@@ -8,8 +8,6 @@ import pytest
 
 from tests.storm.storm import plan_of, play
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 
 @pytest.mark.parametrize("cell", ["prefork-late", "dramatiq"])
 def test_nothing_is_lost_doubled_or_stuck(cell: str, tmp_path: Path) -> None:

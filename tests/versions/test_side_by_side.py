@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from fairqueue import FairQueue
 from fairqueue.audit import audit
+from tests.system.ledger import Ledger, wait_for
 
 ROOT = Path(__file__).parents[2]
 WORKER = Path(__file__).with_name("worker.py")
@@ -64,13 +64,13 @@ def earlier(tmp_path: Path) -> Path:
     return folder
 
 
-def _start(release: str, packages: Path, ledger: Path, options: Line) -> subprocess.Popen[bytes]:
+def _start(release: str, packages: Path, ledger: Ledger, options: Line) -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(packages), str(packages / "integrations"), *filter(None, sys.path)])
-    command = [sys.executable, str(WORKER), str(ledger), release, json.dumps(options)]
+    command = [sys.executable, str(WORKER), str(ledger.path), release, json.dumps(options)]
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
 
 
-def _play(earlier: Path, ledger: Path, options: Line, queue: FairQueue) -> set[int]:
+def _play(earlier: Path, ledger: Ledger, options: Line, queue: FairQueue) -> set[int]:
     """Two processes of each release; one of each is killed, and another started. Return its pid."""
     places = {"earlier": earlier, "present": ROOT}
 
@@ -81,14 +81,14 @@ def _play(earlier: Path, ledger: Path, options: Line, queue: FairQueue) -> set[i
 
     children = [*start(1), *start(2)]
     try:
-        _await(lambda: _has_done(ledger, began=4, jobs=ENOUGH))
+        wait_for(lambda: _has_done(ledger, began=4, jobs=ENOUGH), seconds=LONGEST_SECONDS)
         for child in children[:2]:
             child.kill()
         children += start(3)
-        _await(lambda: _has_done(ledger, began=6, jobs=2 * ENOUGH))
+        wait_for(lambda: _has_done(ledger, began=6, jobs=2 * ENOUGH), seconds=LONGEST_SECONDS)
         for child in children:
             child.send_signal(signal.SIGTERM)
-        _await(lambda: not any(_left(queue)))
+        wait_for(lambda: not any(_left(queue)), seconds=LONGEST_SECONDS)
         for child in children[2:]:
             child.send_signal(signal.SIGTERM)
         assert [child.wait(20) for child in children[2:]] == [0] * 4
@@ -99,30 +99,15 @@ def _play(earlier: Path, ledger: Path, options: Line, queue: FairQueue) -> set[i
             child.wait()
 
 
-def _await(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + LONGEST_SECONDS
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert condition()
-
-
-def _read(ledger: Path) -> list[Line]:
-    """Whole lines only: the last one may be under way."""
-    text = ledger.read_text() if ledger.exists() else ""
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-
-
-def _has_done(ledger: Path, *, began: int, jobs: int) -> bool:
+def _has_done(ledger: Ledger, *, began: int, jobs: int) -> bool:
     """Whether this many processes have begun, and each release has run these jobs of each."""
-    lines = _read(ledger)
-    pairs = _pairs(lines)
-    have_begun = sum(line["event"] == "began" for line in lines)
-    return have_begun >= began and len(pairs) == 4 and min(pairs.values()) >= jobs
+    pairs = _pairs(ledger.lines())
+    return len(ledger.lines("began")) >= began and len(pairs) == 4 and min(pairs.values()) >= jobs
 
 
 def _pairs(lines: list[Line]) -> Counter[tuple[str, str]]:
     """Count the runs by the release that has published the job, and the one that ran it."""
-    return Counter((line["by"], line["release"]) for line in lines if line["event"] == "ended")
+    return Counter((line["by"], line["release"]) for line in lines if line["what"] == "ended")
 
 
 def _left(queue: FairQueue) -> Iterator[int]:
@@ -136,7 +121,7 @@ def _most_at_once(lines: list[Line]) -> dict[str, int]:
     running: dict[int, tuple[str, ...]] = {}
     counts: Counter[str] = Counter()
     for line in sorted(lines, key=lambda each: each["at"]):
-        if line["event"] == "started":
+        if line["what"] == "started":
             running[line["fence"]] = (
                 f"workspace {line['workspace']}",
                 f"task {line['task']}",
@@ -144,7 +129,7 @@ def _most_at_once(lines: list[Line]) -> dict[str, int]:
             )
             counts.update(running[line["fence"]])
             most |= counts
-        elif line["event"] == "ended":
+        elif line["what"] == "ended":
             counts.subtract(running.pop(line["fence"], ()))
     return most
 
@@ -155,14 +140,14 @@ def test_an_earlier_release_runs_beside_this_one(
     earlier: Path, redis_url: str, namespace: str, tmp_path: Path
 ) -> None:
     """Each runs what the other has published, no job is lost, and no limit is exceeded."""
-    ledger = tmp_path / "ledger"
+    ledger = Ledger(tmp_path / "ledger")
     settings = {**SETTINGS, "namespace": namespace}
     with FairQueue(redis_url, brings_limits=False, namespace=namespace) as queue:
         killed = _play(earlier, ledger, {"url": redis_url, "settings": settings}, queue)
         assert not any(_left(queue))
         assert audit(queue.store.shards[0].engine) == []
         assert all(row.dead == 0 for row in queue.views.stats().workspaces)
-    lines = _read(ledger)
+    lines = ledger.lines()
     _check_releases(lines, earlier)
     _check_jobs(lines, killed)
     most = _most_at_once([line for line in lines if not _was_killed(line, lines)])
@@ -173,12 +158,12 @@ def test_an_earlier_release_runs_beside_this_one(
 
 def _was_killed(line: Line, lines: list[Line]) -> bool:
     """Its process was killed while it ran: it has no end, and its lease went on for a while."""
-    ended = {each["fence"] for each in lines if each["event"] == "ended"}
-    return line["event"] == "started" and line["fence"] not in ended
+    ended = {each["fence"] for each in lines if each["what"] == "ended"}
+    return line["what"] == "started" and line["fence"] not in ended
 
 
 def _check_releases(lines: list[Line], earlier: Path) -> None:
-    files = {line["release"]: line["file"] for line in lines if line["event"] == "began"}
+    files = {line["release"]: line["file"] for line in lines if line["what"] == "began"}
     assert files["earlier"].startswith(str(earlier))
     assert files["present"].startswith(str(ROOT))
 
@@ -187,8 +172,8 @@ def _check_jobs(lines: list[Line], killed: set[int]) -> None:
     """Check that each job was done, and again only if its process was killed before it said so."""
     done: dict[str, list[int]] = defaultdict(list)
     for line in sorted(lines, key=lambda each: each["at"]):
-        if line["event"] == "ended" and line["done"]:
+        if line["what"] == "ended" and line["done"]:
             done[line["job"]].append(line["pid"])
-    published = {line["job"] for line in lines if line["event"] == "published"}
+    published = {line["job"] for line in lines if line["what"] == "published"}
     assert published <= done.keys()
     assert [pids for pids in done.values() if not set(pids[:-1]) <= killed] == []

@@ -22,8 +22,8 @@ OPTIONS: dict[str, Any] = json.loads(sys.argv[3])
 WORKSPACES = ("a", "b", "c")
 
 
-def note(event: str, **more: Any) -> None:
-    line = {"event": event, "release": RELEASE, "at": time.monotonic(), "pid": os.getpid(), **more}
+def note(what: str, **more: Any) -> None:
+    line = {"what": what, "release": RELEASE, "at": time.monotonic(), "pid": os.getpid(), **more}
     ledger = os.open(LEDGER, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(ledger, json.dumps(line).encode() + b"\n")
     os.close(ledger)

@@ -1,4 +1,4 @@
-"""``fairqueue://`` works without an import by the user."""
+"""What a fresh process does: ``fairqueue://`` without an import, versions, other packages."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import subprocess
 import sys
 
 import pytest
+
+from fairqueue import ConfigurationError
+from fairqueue_celery._config.versions import check_versions, refuse_unsupported
 
 
 def run(code: str) -> str:
@@ -17,7 +20,10 @@ def run(code: str) -> str:
 
 
 def test_celery_knows_the_scheme() -> None:
-    """Celery resolves the transport; the alias module imports neither redis nor the adapter."""
+    """Celery resolves the transport; the alias module imports neither redis nor the adapter.
+
+    The entry point does not change kombu's serializers.
+    """
     out = run(
         "import celery, sys\n"
         "from kombu import Connection\n"
@@ -26,17 +32,11 @@ def test_celery_knows_the_scheme() -> None:
         "print(Connection('fairqueue://localhost/0').transport_cls)\n"
         "from kombu.transport import get_transport_cls\n"
         "print(get_transport_cls('fairqueues').__module__)\n"
-    )
-    assert out.splitlines() == ["False False", "fairqueue", "fairqueue_celery.transport"]
-
-
-def test_no_decoder_is_registered() -> None:
-    """The entry point does not change kombu's serializers."""
-    out = run(
         "from kombu.serialization import registry\n"
         "print('application/x-fairqueue' in registry._decoders, 'fairqueue' in registry._encoders)"
     )
-    assert out == "False False"
+    transports = ["fairqueue", "fairqueue_celery.transport"]
+    assert out.splitlines() == ["False False", *transports, "False False"]
 
 
 def test_it_never_raises() -> None:
@@ -107,3 +107,65 @@ def test_another_broker_loads_nothing() -> None:
         "print('fairqueue_celery' in sys.modules)\n"
     )
     assert out == "False"
+
+
+@pytest.mark.parametrize("installed", ["5.3.0", "5.3.6", "5.7.0", "5.8.0rc1", "5.10.2"])
+def test_supported_versions(installed: str) -> None:
+    """Every 5.x from 5.3 on, and so the installed version."""
+    refuse_unsupported("celery", installed)
+    check_versions()
+
+
+@pytest.mark.parametrize("installed", ["4.4.7", "5.2.7", "6.0.0", "6.0.0b1"])
+def test_unsupported_versions_are_refused(installed: str) -> None:
+    """The error names the version and what to install instead."""
+    with pytest.raises(ConfigurationError, match=rf"{installed} is installed: pip install"):
+        refuse_unsupported("celery", installed)
+
+
+@pytest.mark.parametrize("package", ["celery", "kombu"])
+def test_the_url_of_an_unsupported_version_is_refused(package: str) -> None:
+    """An app that only has the URL gets the reason from its first connection."""
+    script = (
+        "import importlib.metadata as metadata, sys\n"
+        "from celery import Celery\n"
+        "version = metadata.version\n"
+        "metadata.version = lambda name: '6.1.0' if name == sys.argv[1] else version(name)\n"
+        "Celery(broker='fairqueue://localhost').connection().transport\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, package],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert f"supports {package} from 5.3 up to, but not including, 6; 6.1.0 is" in done.stderr
+
+
+SCRIPT = """
+import sys, types
+from celery import Celery
+sys.modules["redbeat"] = types.ModuleType("redbeat")  # stands for the package
+app = Celery(broker=sys.argv[1])
+app.conf.redbeat_redis_url = sys.argv[2] or None
+app.connection().as_uri()
+app.connection().as_uri()
+"""
+
+
+@pytest.mark.parametrize(
+    ("broker", "url", "warnings"),
+    [
+        ("fairqueue://localhost", "", 1),
+        ("fairqueue://localhost", "redis://localhost/1", 0),
+        ("redis://localhost", "", 0),
+    ],
+)
+def test_a_missing_redbeat_redis_url_is_told(broker: str, url: str, warnings: int) -> None:
+    """Once, when the process first connects, which beat does before it starts."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, broker, url], check=True, capture_output=True, text=True
+    )
+    assert done.stderr.count("set redbeat_redis_url to the redis:// URL") == warnings

@@ -12,7 +12,7 @@ import pytest
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._shards.placement import shard_of
-from fairqueue_celery._consume.claims import Claims, Waiting, most_ahead
+from fairqueue_celery._consume.claims import Claims, Waiting
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.shared_memory import deadlines, runs
@@ -91,27 +91,6 @@ def test_an_early_ack_that_the_store_has_is_not_sent_again(
         assert core.depth("q") == (0 if begins else 1)
 
 
-def test_endings_survive_a_failed_call(
-    core: FairQueue, leases: HeldLeases, held: HeldLease, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Endings that could not be reported stay pending and are reported later."""
-    begin(leases, held)
-    leases.decide(held.fence, Verdict.ACK)
-    leases.end(held)
-
-    def away(*_: Any) -> None:
-        raise StoreUnavailable("away")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(core, "finish", away)
-        with pytest.raises(StoreUnavailable):
-            leases.flush()
-    assert leases.pending == 1
-    leases.flush()
-
-    assert state(core)["running"] == 0
-
-
 @pytest.mark.parametrize("begun", [True, False])
 def test_what_is_not_begun_within_three_leases_goes_back(
     core: FairQueue, leases: HeldLeases, held: HeldLease, *, begun: bool
@@ -142,11 +121,6 @@ def test_what_is_not_begun_within_three_leases_goes_back(
     leases.flush()
     assert leases.count("pool") == 0
     assert state(core)["running"] == 1
-
-
-def test_a_few_jobs_per_process_are_claimed_ahead_at_most() -> None:
-    """Four per process, and eight for a lone one."""
-    assert (most_ahead(4), most_ahead(1)) == (16, 8)
 
 
 def test_what_was_not_delivered_goes_back_when_redis_answers(

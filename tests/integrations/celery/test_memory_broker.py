@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Any
+from urllib.parse import urlencode
 
 import celery.contrib.testing.tasks  # noqa: F401 - the ping that start_worker() sends
 import pytest
@@ -17,7 +17,7 @@ from celery.contrib.testing.worker import start_worker
 import fairqueue
 from fairqueue import ConfigurationError, FairQueue, Outcome
 from fairqueue_celery import Unique, unique_outcome
-from tests.celery_state import kept
+from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
 
 
@@ -47,19 +47,17 @@ def seen() -> Seen:
 
 
 @pytest.fixture
-def make_app(namespace: str, seen: Seen) -> Iterator[Callable[..., Celery]]:
-    """Makes apps as a user's tests would; each test has its own broker."""
-    with kept(), ExitStack() as closing:
+def make_app(open_app: OpenApp, namespace: str, seen: Seen) -> Callable[..., Celery]:
+    """Makes apps as a user's tests would."""
 
-        def make(**settings: object) -> Celery:
-            query = "&".join(f"{name}={value}" for name, value in settings.items())
-            url = f"fairqueue+memory://{namespace}?workspace_from=kwarg:tenant_id&{query}"
-            app = Celery(f"app-{namespace}", broker=url, backend=url, set_as_current=False)
-            closing.callback(app.close)
-            add_tasks(app, seen)
-            return app
+    def make(**settings: object) -> Celery:
+        query = urlencode({"workspace_from": "kwarg:tenant_id", **settings})
+        url = f"fairqueue+memory://{namespace}?{query}"
+        app = open_app(url, backend=url)
+        add_tasks(app, seen)
+        return app
 
-        yield make
+    return make
 
 
 def add_tasks(app: Celery, seen: Seen) -> None:
@@ -156,10 +154,8 @@ def test_a_prefork_pool_is_refused(make_app: Any) -> None:
         app.WorkController(app=app, pool="prefork", concurrency=1)
 
 
-def test_two_names_are_two_brokers(make_app: Any, namespace: str) -> None:
+def test_two_names_are_two_brokers(make_app: Any, open_app: OpenApp, namespace: str) -> None:
     """Apps with different names do not see each other's jobs."""
     app = make_app()
-    other = Celery("other", broker=f"fairqueue+memory://{namespace}-b", set_as_current=False)
-    other.send_task("work", (1,))
+    open_app(f"fairqueue+memory://{namespace}-b").send_task("work", (1,))
     assert app.control.purge() == 0
-    other.close()

@@ -1,31 +1,36 @@
-"""``queue_of``: the queue behind a Celery app."""
+"""The queue behind a Celery app, and publishes that meet an outage or another broker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from celery import Celery
 
-from fairqueue import ConfigurationError, JobState, Scope
-from fairqueue_celery import CapacityExceeded, queue_of
-from tests.celery_state import kept
+import fairqueue_celery
+from fairqueue import (
+    CapacityExceeded,
+    ConfigurationError,
+    FairQueue,
+    JobContext,
+    JobState,
+    Scope,
+    StoreUnavailable,
+)
+from fairqueue.adapters import run_context
+from fairqueue_celery import queue_of
+from tests.integrations.celery.conftest import OpenApp
 
 
 @pytest.fixture(params=["memory", "redis"])
-def app(request: pytest.FixtureRequest, namespace: str) -> Iterator[Celery]:
+def app(request: pytest.FixtureRequest, open_app: OpenApp) -> Iterator[Celery]:
     """An app with limits in its options, on each broker."""
-    url = f"fairqueue+memory://{namespace}"
-    if request.param == "redis":
-        path = request.getfixturevalue("redis_server").url.removeprefix("unix://")
-        url = f"fairqueue+socket://{path}?namespace={namespace}"
+    app = open_app(*([request.getfixturevalue("socket_url")] if request.param == "redis" else []))
     limits = {"workspace_concurrency": 2, "workspaces": {"acme": {"weight": 3}}}
-    with kept():
-        app = Celery("reached", broker=url, set_as_current=False)
-        app.conf.broker_transport_options = limits
-        yield app
-        queue_of(app).close()
-        app.close()
+    app.conf.broker_transport_options = limits
+    yield app
+    queue_of(app).close()
 
 
 def test_it_has_the_app_s_settings_and_jobs(app: Celery) -> None:
@@ -49,10 +54,126 @@ def test_it_has_the_app_s_settings_and_jobs(app: Celery) -> None:
     queue.limits.unset(Scope.workspace("acme"))
 
 
-def test_an_app_on_another_broker_is_refused() -> None:
+def test_an_app_on_another_broker_is_refused(open_app: OpenApp) -> None:
     """The error says what to set."""
-    with kept():
-        app = Celery("elsewhere", broker="memory://", set_as_current=False)
-        with pytest.raises(ConfigurationError, match="broker_url"):
-            queue_of(app)
-        app.close()
+    with pytest.raises(ConfigurationError, match="broker_url"):
+        queue_of(open_app("memory://"))
+
+
+@pytest.fixture
+def patient_app(open_app: OpenApp) -> Celery:
+    """An app that tries a publish again."""
+    app = open_app()
+    app.conf.task_publish_retry_policy = {"max_retries": 2, "interval_start": 0.001}
+    return app
+
+
+def work_off(queue: FairQueue) -> int:
+    leases = queue.claim(["celery"], 10).leases
+    for lease in leases:
+        queue.ack(lease)
+    return len(leases)
+
+
+def test_a_publish_whose_reply_was_lost_does_not_bring_an_ended_job_back(
+    patient_app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first try says that its id is new; by the second, the job has ended."""
+    queue = queue_of(patient_app)
+    publish = queue.store.publish
+    tries = []
+
+    def losing_the_first_reply(job: Any, admission: Any) -> Any:
+        published = publish(job, admission)
+        tries.append((job.id, admission.is_new))
+        if len(tries) == 1:
+            assert work_off(queue) == 1
+            raise StoreUnavailable("the reply is lost")
+        return published
+
+    monkeypatch.setattr(queue.store, "publish", losing_the_first_reply)
+    patient_app.send_task("work", headers={"workspace": "ada"})
+    (first, was_new), (second, is_new) = tries
+    assert (first, was_new, is_new) == (second, True, False)
+    assert work_off(queue) == 0
+
+
+def test_a_publish_whose_reply_was_lost_is_one_job_while_that_waits(
+    patient_app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kombu's second try has another payload: a delivery tag of its own."""
+    queue = queue_of(patient_app)
+    publish = queue.store.publish
+    payloads = []
+
+    def losing_the_first_reply(job: Any, admission: Any) -> Any:
+        payloads.append(job.payload)
+        published = publish(job, admission)
+        if len(payloads) == 1:
+            raise StoreUnavailable("the reply is lost")
+        return published
+
+    monkeypatch.setattr(queue.store, "publish", losing_the_first_reply)
+    result = patient_app.send_task("work", headers={"workspace": "ada"})
+    assert payloads[0] != payloads[1]
+    assert fairqueue_celery.job_of(result) == result.id
+    assert work_off(queue) == 1
+
+
+@pytest.fixture
+def make_app(open_app: OpenApp, namespace: str) -> Callable[[str], Celery]:
+    """Makes apps, each with a namespace of its own."""
+    url = f"fairqueue+memory://{namespace}?workspace_capacity=1&namespace="
+    return lambda name: open_app(url + name)
+
+
+def core(app: Celery) -> FairQueue:
+    return queue_of(app)
+
+
+@pytest.fixture
+def job(make_app: Callable[[str], Celery]) -> tuple[Celery, JobContext]:
+    """An app, and a job of its own that runs."""
+    app = make_app("own")
+    app.send_task("work", workspace="ada")
+    [lease] = core(app).claim(["celery"]).leases
+    return app, JobContext(lease.job.id, "ada", lease.fence, 1, core(app).store.store_id)
+
+
+def test_its_workspace_is_inherited_in_every_store(
+    make_app: Callable[[str], Celery], job: tuple[Celery, JobContext]
+) -> None:
+    """The publish is that workspace's work there, too."""
+    other = make_app("other")
+    with run_context(job[1]):
+        other.send_task("work")
+    [lease] = core(other).claim(["celery"]).leases
+    assert lease.job.workspace == "ada"
+
+
+def test_a_job_that_lost_its_lease_may_publish_elsewhere(
+    make_app: Callable[[str], Celery], job: tuple[Celery, JobContext]
+) -> None:
+    """Another store cannot know whether the lease is lost; its own refuses the publish."""
+    own, other = job[0], make_app("other")
+    job[1].fence += 1
+    with run_context(job[1]):
+        other.send_task("work")
+        with pytest.raises(fairqueue_celery.LeaseLost):
+            own.send_task("work")
+    assert core(other).depth("celery") == 1
+
+
+def test_what_follows_from_a_job_is_exempt_in_its_own_store_only(
+    make_app: Callable[[str], Celery], job: tuple[Celery, JobContext]
+) -> None:
+    """In another store it is a publish like any other, which a capacity may refuse."""
+    own, other = job[0], make_app("other")
+    job[1].body_returned = True
+    with run_context(job[1]):
+        for _ in range(2):
+            own.send_task("work")
+        other.send_task("work")
+        with pytest.raises(CapacityExceeded):
+            other.send_task("work")
+    assert core(own).depth("celery") == 2

@@ -1,14 +1,20 @@
-"""``Consumer.recover(requeue=True)``: the same on ``redis://`` and here."""
+"""``Consumer.recover(requeue=True)``, the same on ``redis://`` and here; a full Redis; the hub."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from kombu import Connection, Consumer, Queue
+from kombu.asynchronous import Hub
 
 from fairqueue import FairQueue
+from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue_celery._consume.hub import HubDriver
+from fairqueue_celery._worker import bootstep
 from tests.system.ledger import wait_for
 
 SCHEMES = {
@@ -100,3 +106,102 @@ def test_a_late_ack_changes_nothing(redis_url: str, namespace: str, queue: Queue
         assert sum(row.running for row in core.views.stats().workspaces) == 1
         again.ack()
         wait_for(lambda: not sum(row.running for row in core.views.stats().workspaces))
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that may be full."""
+    with embedded_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def connection_to_it(own_server: EmbeddedServer, namespace: str) -> Iterator[Connection]:
+    """A connection_to_it to it, which was made while there was memory."""
+    url = own_server.url.replace("unix://", "fairqueue+socket://")
+    with Connection(f"{url}?namespace={namespace}") as connection_to_it:
+        yield connection_to_it
+
+
+def test_what_kombu_asks_at_a_full_redis_is_an_outage(
+    connection_to_it: Connection, own_server: EmbeddedServer
+) -> None:
+    """Its locks, transactions and own queues raise what a worker takes for a lost connection_to_it.
+
+    Anything else would end the worker with a traceback, since memory may be there when it
+    reconnects and be gone a moment later.
+    """
+    channel = connection_to_it.default_channel
+    channel.client.ping()
+    own_server.client().config_set("maxmemory", 1)
+    replies = Queue("x.reply.celery.pidbox", auto_delete=True)
+    for refused in (
+        channel.qos.restore_visible,
+        lambda: replies(channel).declare(),
+        lambda: channel.client.lpush("x", "y"),
+    ):
+        with pytest.raises(connection_to_it.connection_errors, match="Redis is out of memory"):
+            refused()
+    own_server.client().config_set("maxmemory", 0)
+    channel.qos.restore_visible()
+    assert replies(channel).declare() == replies.name
+    assert channel.client.lpush("x", "y") == 1
+    assert channel.client.llen("x") == 1  # its own reply, not one of those before
+
+
+STEPS = 45
+
+
+class Declining:
+    """Claims whose jobs do not stay, so that the next step is due at once."""
+
+    steps = 0
+    has_pending = False
+
+    def give_back_stale(self) -> None:
+        pass
+
+    def step(self) -> None:
+        self.steps += 1
+
+    def due_in(self) -> float | None:
+        return 0.0 if self.steps < STEPS else None
+
+    def fileno(self) -> None:
+        return None
+
+
+def test_the_loop_does_not_sleep_while_a_step_is_due() -> None:
+    """Kombu's hub fires at most ten timers in a row, and then polls for a second."""
+    hub, claims = Hub(), Declining()
+    driver = HubDriver(hub)
+    begun = time.monotonic()
+    driving: Any = claims
+    driver.drive(driving)
+    while claims.steps < STEPS:
+        hub.run_once()
+    assert time.monotonic() - begun < 2.0  # four times a second otherwise
+    driver.stop()
+    hub.close()
+
+
+def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks often for dead processes while it has jobs; without any, only as Celery does."""
+    held: list[object] = []
+    monkeypatch.setattr(bootstep, "_is_prefork", lambda _: True)
+    monkeypatch.setattr(bootstep, "all_held", lambda: iter(held))
+    monkeypatch.setattr(bootstep, "brokers", list)
+    parent, hub = MagicMock(on_task_message=set()), MagicMock()
+    step: Any = bootstep.Fairness.__new__(bootstep.Fairness)
+    step._consumer, step._look = parent, None
+
+    step.register_with_event_loop(parent, hub)
+    held.append(object())
+    [on_task] = parent.on_task_message
+    on_task(object())  # a look is due already
+    step._maintain()
+    held.clear()
+    step._maintain()
+    assert (hub.call_later.call_count, parent.pool.maintain_pool.call_count) == (2, 2)
+    on_task(object())
+    assert hub.call_later.call_count == 3

@@ -25,17 +25,12 @@ def tenant_of(task, args, kwargs, headers):
 
 
 @pytest.fixture
-def url(redis_url: str, namespace: str) -> str:
-    return redis_url.replace("unix://", "fairqueue+socket://") + f"?namespace={namespace}"
-
-
-@pytest.fixture
 def core(redis_url: str, namespace: str) -> FairQueue:
     return FairQueue(redis_url, namespace=namespace)
 
 
-def publish(url: str, **options: Any) -> None:
-    app = Celery("publisher", broker=url)
+def publish(socket_url: str, **options: Any) -> None:
+    app = Celery("publisher", broker=socket_url)
     app.conf.broker_transport_options = options
     try:
         app.send_task("shop.work", (1,), {"customer": "ada"})
@@ -54,10 +49,12 @@ def publish(url: str, **options: Any) -> None:
         ({"max_payload_bytes": 200}, r"task 'shop\.work' of workspace.* 200: store the data"),
     ],
 )
-def test_bad_settings_are_refused(url: str, core: FairQueue, options: Any, about: str) -> None:
+def test_bad_settings_are_refused(
+    socket_url: str, core: FairQueue, options: Any, about: str
+) -> None:
     """Unknown and impossible settings raise with the setting's name; nothing is published."""
     with pytest.raises(ConfigurationError, match=about):
-        publish(url, **options)
+        publish(socket_url, **options)
     assert core.depth("celery") == 0
 
 

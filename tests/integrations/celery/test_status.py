@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +13,8 @@ import fairqueue
 from fairqueue import JobStatus, UnknownTask
 from fairqueue.rows import WorkerRow
 from fairqueue_celery import job_of, queue_of
-from tests.celery_state import kept
-from tests.integrations.celery.test_test_worker import on_fairqueue, working
+from tests.integrations.celery.conftest import OpenApp
+from tests.integrations.celery.test_test_worker import working
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -36,30 +35,27 @@ def steps() -> Steps:
 
 
 @pytest.fixture
-def app(steps: Steps, redis_url: str, namespace: str) -> Iterator[Celery]:
+def app(steps: Steps, open_app: OpenApp, socket_url: str, namespace: str) -> Celery:
     """An app with two tasks."""
-    url = on_fairqueue(redis_url, namespace)
-    with kept():
-        app = Celery(f"app-{namespace}", broker=url, set_as_current=False)
-        app.conf.task_default_queue = f"q-{namespace}"
+    app = open_app(socket_url)
+    app.conf.task_default_queue = f"q-{namespace}"
 
-        @app.task(name="shop.note", shared=False)
-        def note(n: int) -> None:
-            steps.runs.append(n)
+    @app.task(name="shop.note", shared=False)
+    def note(n: int) -> None:
+        steps.runs.append(n)
 
-        @app.task(name="shop.export", shared=False, bind=True, max_retries=1, acks_late=True)
-        def export(self: Any) -> None:
-            steps.runs.append(self.request.retries)
-            self.backend.store_result = lambda *_args, **_more: None
-            self.update_state(state="NOTE", meta={"detail": "none"})
-            meta = {"current": 3, "total": 10, "description": "rows"}
-            self.update_state(state="PROGRESS", meta=meta)
-            if not self.request.retries:
-                raise self.retry(countdown=60)
-            assert steps.may_go_on.wait(30)
+    @app.task(name="shop.export", shared=False, bind=True, max_retries=1, acks_late=True)
+    def export(self: Any) -> None:
+        steps.runs.append(self.request.retries)
+        self.backend.store_result = lambda *_args, **_more: None
+        self.update_state(state="NOTE", meta={"detail": "none"})
+        meta = {"current": 3, "total": 10, "description": "rows"}
+        self.update_state(state="PROGRESS", meta=meta)
+        if not self.request.retries:
+            raise self.retry(countdown=60)
+        assert steps.may_go_on.wait(30)
 
-        yield app
-        app.close()
+    return app
 
 
 def status(app: Celery, task_id: str, workspace: str = "acme") -> JobStatus | None:

@@ -1,61 +1,64 @@
-"""Durable steps of Celery tasks, in one process: retries, replays, eager mode and the counts."""
+"""Durable steps and children of Celery tasks, in one process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
 from typing import Any
 
 import pytest
-from celery import Celery
+from celery import Celery, chain, chord
+from celery.app import trace
+from celery.exceptions import TaskRevokedError
 
 import fairqueue
 from fairqueue import StepRepeated, step
 from fairqueue_celery import queue_of
-from tests.celery_state import kept
-from tests.integrations.celery.test_test_worker import on_fairqueue, working
+from tests.integrations.celery.conftest import OpenApp
+from tests.integrations.celery.test_test_worker import working
 from tests.system.ledger import wait_for
+
+Ran = list[Any]
 
 
 @pytest.fixture
-def ran() -> list[str]:
-    """The steps that have run."""
+def ran() -> Ran:
+    """What has run."""
     return []
 
 
 @pytest.fixture
-def app(ran: list[str], redis_url: str, namespace: str) -> Iterator[Celery]:
+def app(ran: Ran, open_app: OpenApp, socket_url: str, namespace: str) -> Celery:
     """An app whose task fails in its second step, as often as it is told."""
-    with kept():
-        app = Celery(f"app-{namespace}", broker=on_fairqueue(redis_url, namespace))
-        app.conf.task_default_queue = f"q-{namespace}"
+    app = open_app(socket_url)
+    app.conf.task_default_queue = f"q-{namespace}"
 
-        def note(name: str, fails: bool = False) -> dict[str, Any]:
-            ran.append(name)
-            if fails:
-                raise ValueError(name)
-            return {"name": name, "key": step.key(name)}
+    def note(name: str, fails: bool = False) -> dict[str, Any]:
+        ran.append(name)
+        if fails:
+            raise ValueError(name)
+        return {"name": name, "key": step.key(name)}
 
-        @app.task(name="shop.auto", bind=True, acks_late=True, shared=False,
-                  autoretry_for=(ValueError,), max_retries=2, default_retry_delay=0)  # fmt: skip
-        def auto(self: Any, fails: int) -> list[Any]:
-            first = step.run("one", note, "one")
-            step.run("two", note, "two", self.request.retries < fails)
-            ran.append("end")
-            return [first]
+    @app.task(name="shop.auto", bind=True, acks_late=True, shared=False,
+              autoretry_for=(ValueError,), max_retries=2, default_retry_delay=0)  # fmt: skip
+    def auto(self: Any, fails: int) -> list[Any]:
+        first = step.run("one", note, "one")
+        step.run("two", note, "two", self.request.retries < fails)
+        ran.append("end")
+        return [first]
 
-        @app.task(name="shop.early", bind=True, shared=False, max_retries=1)
-        def early(self: Any) -> None:
+    @app.task(name="shop.early", bind=True, shared=False, max_retries=1)
+    def early(self: Any) -> None:
+        step.run("one", note, "one")
+        if not self.request.retries:
+            raise self.retry(countdown=0)
+        ran.append("end")
+
+    @app.task(name="shop.twice", shared=False)
+    def twice() -> None:
+        for _ in range(2):
             step.run("one", note, "one")
-            if not self.request.retries:
-                raise self.retry(countdown=0)
-            ran.append("end")
 
-        @app.task(name="shop.twice", shared=False)
-        def twice() -> None:
-            for _ in range(2):
-                step.run("one", note, "one")
-
-        yield app
+    return app
 
 
 def records(app: Celery) -> int:
@@ -70,7 +73,7 @@ def counted(app: Celery) -> dict[str, float]:
     return {outcome: n for (outcome,), n in found.items()}
 
 
-def test_retries_go_on_behind_the_steps_that_have_finished(app: Celery, ran: list[str]) -> None:
+def test_retries_go_on_behind_the_steps_that_have_finished(app: Celery, ran: Ran) -> None:
     """With autoretry after a late ack, and with ``self.retry`` after an early one."""
     with working(app), fairqueue.workspace("acme"):
         queue_of(app).tally.begin()
@@ -85,7 +88,7 @@ def test_retries_go_on_behind_the_steps_that_have_finished(app: Celery, ran: lis
         wait_for(lambda: counted(app) == {"run": 3, "kept": 2})
 
 
-def test_a_replay_goes_on_where_the_task_failed(app: Celery, ran: list[str]) -> None:
+def test_a_replay_goes_on_where_the_task_failed(app: Celery, ran: Ran) -> None:
     """From its start only if that is asked for."""
     app.conf.broker_transport_options = {"keep_failures": True, **app.conf.broker_transport_options}
     queue = queue_of(app)
@@ -105,7 +108,7 @@ def test_a_replay_goes_on_where_the_task_failed(app: Celery, ran: list[str]) -> 
         assert ran == ["one", "two"]
 
 
-def test_eager_mode_keeps_steps_within_the_run(app: Celery, ran: list[str]) -> None:
+def test_eager_mode_keeps_steps_within_the_run(app: Celery, ran: Ran) -> None:
     """So a test sees a repeated name; nothing is stored."""
     app.conf.task_always_eager = True
     result = app.tasks["shop.auto"].delay(0)
@@ -114,3 +117,159 @@ def test_eager_mode_keeps_steps_within_the_run(app: Celery, ran: list[str]) -> N
     with pytest.raises(StepRepeated):
         app.tasks["shop.twice"].apply(throw=True)
     assert records(app) == 0
+
+
+@pytest.fixture
+def family(ran: Ran, open_app: OpenApp, socket_url: str, namespace: str) -> Celery:
+    """An app of which one task runs at a time, in a workspace and in all."""
+    broker = f"{socket_url}&workspace_concurrency=1&total_concurrency=1"
+    family = open_app(broker, backend="cache+memory://")
+    family.conf.task_default_queue = f"q-{namespace}"
+
+    @family.task(name="shop.leaf", shared=False, bind=True, max_retries=3)
+    def leaf(self: Any, n: int, fails: int = 0) -> int:
+        ran.append(n)
+        if self.request.retries < fails:
+            raise self.retry(countdown=0, exc=ValueError(n))
+        return n
+
+    @family.task(name="shop.grand", shared=False, acks_late=True)
+    def middle(n: int) -> list[int]:
+        for i in range(n):
+            step.send(f"leaf {i}", leaf, i)
+        return [step.result(f"leaf {i}") for i in range(n)]
+
+    @family.task(name="shop.report", shared=False, acks_late=True)
+    def report(n: int) -> None:
+        ran.append(step.invoke("pages", middle, n))
+
+    @family.task(name="shop.fails", shared=False, acks_late=True, bind=True, max_retries=1)
+    def fails(self: Any) -> None:
+        try:
+            step.invoke("leaf", leaf, 7, fails=1 + self.request.retries)
+            step.invoke("bad", leaf.s(9), fails=9 - 9 * self.request.retries)
+        except ValueError as error:
+            ran.append("failed")
+            raise self.retry(countdown=0) from error
+        ran.append("end")
+
+    _awaiting_in_vain(family, leaf, ran)
+    return family
+
+
+def _awaiting_in_vain(family: Celery, leaf: Any, ran: Ran) -> None:
+    @family.task(name="shop.early", shared=False)
+    def early() -> None:
+        try:
+            step.invoke("leaf", leaf, 1)
+        except fairqueue.ConfigurationError as error:
+            ran.append(str(error))
+
+    @family.task(name="shop.silent", shared=False, acks_late=True)
+    def silent() -> None:
+        leaf.ignore_result = True
+        try:
+            step.invoke("leaf", leaf, 1)
+        except fairqueue.ConfigurationError as error:
+            ran.append(str(error))
+        finally:
+            leaf.ignore_result = False
+
+
+def test_three_levels_at_a_limit_of_one(
+    family: Celery, ran: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each child runs once, its end brings its parent back at once, and no wait is a warning."""
+    logged = list[logging.LogRecord]()
+    monkeypatch.setattr(trace.logger, "isEnabledFor", lambda _: True)
+    monkeypatch.setattr(trace.logger, "callHandlers", logged.append)
+    with working(family), fairqueue.workspace("acme"):
+        queue_of(family).tally.begin()
+        family.tasks["shop.report"].delay(3)
+        wait_for(lambda: [0, 1, 2] in ran, seconds=25)
+        assert ran == [0, 1, 2, [0, 1, 2]]
+        wait_for(lambda: queue_of(family).depth(family.conf.task_default_queue, running=True) == 0)
+        suspended = queue_of(family).tally.read().counters["suspended"]
+        assert suspended[family.conf.task_default_queue,] >= 2  # both wait for what is below them
+    assert [each for each in logged if each.levelno >= logging.WARNING] == []
+
+
+def test_a_child_that_fails_fails_its_parent_and_is_sent_again(family: Celery, ran: Ran) -> None:
+    """Its own retries come first; the next attempt of the parent sends another."""
+    with working(family), fairqueue.workspace("acme"):
+        family.tasks["shop.fails"].delay()
+        wait_for(lambda: "end" in ran, seconds=25)
+        assert ran == [7, 7, 9, 9, 9, 9, "failed", 9, "end"]
+
+
+@pytest.mark.parametrize("end", ["cancelled", "revoked", "expired"])
+def test_a_child_that_never_runs_fails_its_parent_soon(family: Celery, ran: Ran, end: str) -> None:
+    """A worker stores its failure, and tells the parent."""
+
+    @family.task(name="shop.waits", shared=False, acks_late=True)
+    def waits(options: dict[str, Any]) -> None:
+        try:
+            step.invoke("leaf", family.tasks["shop.leaf"].s(1).set(countdown=60, **options))
+        except TaskRevokedError as error:
+            ran.append(str(error))
+
+    queue = queue_of(family)
+
+    def awaited() -> Any:
+        found = queue.job(parent.id, workspace="acme")
+        return found and found.state == "suspended" and found.children
+
+    with working(family), fairqueue.workspace("acme"):
+        parent = waits.delay({"expires": 0.5} if end == "expired" else {})
+        (child,) = wait_for(awaited)
+        if end == "cancelled":
+            queue.jobs.cancel(child.id)
+        elif end == "revoked":
+            family.control.revoke(child.id)
+        wait_for(lambda: ran, seconds=20)  # the parent looks by itself after 30 s
+    assert ran == ["expired" if end == "expired" else "revoked"]
+
+
+def test_a_parent_that_waits_for_long_does_not_expire(family: Celery, ran: Ran) -> None:
+    """Celery asks before each run whether a task has expired; this one has started in time."""
+
+    @family.task(name="shop.waits", shared=False, acks_late=True)
+    def waits() -> None:
+        ran.append(step.invoke("leaf", family.tasks["shop.leaf"].s(1).set(countdown=1.5)))
+
+    with working(family), fairqueue.workspace("acme"):
+        waits.apply_async(expires=1.0)
+        wait_for(lambda: len(ran) == 2, seconds=20)
+    assert ran == [1, 1]
+
+
+def test_a_canvas_of_parents(family: Celery, ran: Ran) -> None:
+    """A chord and a chain go on when tasks that were suspended have ended."""
+
+    @family.task(name="shop.tell", shared=False)
+    def tell(values: Any) -> None:
+        ran.append(values)
+
+    with working(family), fairqueue.workspace("acme"):
+        pages = family.tasks["shop.grand"]
+        chord([pages.s(1), pages.s(2)], tell.s()).delay()
+        wait_for(lambda: [[0], [0, 1]] in ran, seconds=25)
+        chain(pages.s(2), tell.s()).delay()
+        wait_for(lambda: [0, 1] in ran, seconds=25)
+
+
+def test_what_cannot_wait_is_told_before_anything_is_sent(family: Celery, ran: Ran) -> None:
+    """A task that is acked early, and a child without a result."""
+    with working(family), fairqueue.workspace("acme"):
+        family.tasks["shop.early"].delay()
+        family.tasks["shop.silent"].delay()
+        wait_for(lambda: len(ran) == 2)
+        assert "set acks_late=True" in ran[0]
+        assert "set ignore_result=False" in ran[1]
+
+
+def test_eager_mode_runs_children_in_place(family: Celery, ran: Ran) -> None:
+    """Their results go through JSON as elsewhere."""
+    family.conf.task_always_eager = True
+    family.tasks["shop.report"].delay(2)
+    assert ran == [0, 1, [0, 1]]

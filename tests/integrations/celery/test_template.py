@@ -311,17 +311,6 @@ def test_a_call_in_a_batch_returns_its_result(app: Celery) -> None:
     assert {(type(each), each.ignored) for each in results} == {(app.AsyncResult, True)}
 
 
-def test_kombu_takes_part_in_the_first_publish_to_a_queue(app: Celery) -> None:
-    """It declares the queue; from then on the tasks go to the core."""
-    with (
-        mock.patch.object(DirectProducer, "_by_kombu", autospec=True) as by_kombu,
-        _sent(app, by_celery=False) as sent,
-    ):
-        for n in range(5):
-            app.tasks["work"].apply_async((n,), queue="q 3")
-    assert (by_kombu.call_count, len(sent)) == (1, 4)
-
-
 def test_each_job_of_a_group_is_known_by_its_task(app: Celery) -> None:
     """Those that are filled in as well as the first."""
     with _sent(app, by_celery=False):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from celery.contrib.testing.worker import start_worker
 
 from fairqueue import FairQueue, JobState
 from fairqueue_celery import queue_of
-from tests.celery_state import kept
+from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
@@ -22,36 +20,30 @@ pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated setex:Depreca
 THREAD = "fairqueue-chores"
 
 
+def _double(n: int) -> int:
+    return 2 * n
+
+
 @pytest.fixture
-def make_app(namespace: str) -> Iterator[Callable[[str], Celery]]:
+def make_app(open_app: OpenApp, namespace: str) -> OpenApp:
     """Makes apps with one task, on a queue of this test's."""
-    with kept(), ExitStack() as closing:
 
-        def make(broker: str, **config: object) -> Celery:
-            app = Celery(f"app-{namespace}", broker=broker, set_as_current=False, **config)
-            app.conf.task_default_queue = f"q-{namespace}"
-            closing.callback(app.close)
+    def make(broker: str, **config: object) -> Celery:
+        app = open_app(broker, **config)
+        app.conf.task_default_queue = f"q-{namespace}"
+        app.task(name="double", shared=False)(_double)
+        return app
 
-            @app.task(name="double", shared=False)
-            def double(n: int) -> int:
-                return 2 * n
-
-            return app
-
-        yield make
+    return make
 
 
 @pytest.fixture(params=["redis", "memory"])
-def app(request: Any, make_app: Any, redis_url: str, namespace: str) -> Celery:
+def app(request: Any, make_app: Any, socket_url: str, namespace: str) -> Celery:
     """An app on each engine, with its results there, too."""
     url = f"fairqueue+memory://{namespace}?max_deliveries=1"
     if request.param == "redis":
-        url = on_fairqueue(redis_url, namespace) + "&max_deliveries=1"
+        url = f"{socket_url}&max_deliveries=1"
     return make_app(url, backend=url)
-
-
-def on_fairqueue(redis_url: str, namespace: str) -> str:
-    return redis_url.replace("unix://", "fairqueue+socket://") + f"?namespace={namespace}"
 
 
 def working(app: Celery) -> Any:
@@ -94,12 +86,11 @@ def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
 
 
 def test_a_message_in_a_stock_list_is_adopted(
-    make_app: Any, redis_url: str, namespace: str
+    make_app: Any, redis_url: str, socket_url: str
 ) -> None:
     """A producer that still uses ``redis://`` gets its result."""
-    url = on_fairqueue(redis_url, namespace)
-    app = make_app(url, backend=url)
-    producer = make_app(redis_url.replace("unix://", "redis+socket://"), backend=url)
+    app = make_app(socket_url, backend=socket_url)
+    producer = make_app(redis_url.replace("unix://", "redis+socket://"), backend=socket_url)
     result = producer.send_task("double", (4,))
 
     with working(app):
@@ -146,3 +137,26 @@ def test_a_worker_of_another_broker_is_left_alone(make_app: Any, namespace: str)
     with working(other):
         assert other.send_task("double", (3,)).get(timeout=60) == 6
         assert THREAD not in {thread.name for thread in threading.enumerate()}
+
+
+def test_runs_that_end_are_kept(open_app: OpenApp, socket_url: str, namespace: str) -> None:
+    """With Celery's id, the outcome, and the first line of the error."""
+    app = open_app(f"{socket_url}&history=9", backend="cache+memory://")
+    app.conf.task_default_queue = f"q-{namespace}"
+
+    @app.task(name="shop.work", shared=False, bind=True, max_retries=1)
+    def work(self: Any, fails: bool) -> None:
+        if fails:
+            raise self.retry(countdown=0, exc=ValueError("no such row\nmore"))
+
+    with working(app):
+        good, bad = work.delay(False), work.delay(True)
+        history = queue_of(app).history
+        wait_for(lambda: len(history.list()) == 3)
+        [of_good] = history.list(job_id=good.id)
+        last, first = history.list(job_id=bad.id)
+
+    assert (of_good.outcome, of_good.error, of_good.task) == ("succeeded", "", "shop.work")
+    assert (first.outcome, last.outcome) == ("retried", "failed")
+    assert last.error == "ValueError: no such row"
+    assert "ValueError" in first.error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from itertools import product
 from typing import Any
@@ -14,36 +13,29 @@ from kombu.utils.json import loads
 from fairqueue import FairQueue
 from fairqueue_celery._publish.publish import describe
 from fairqueue_celery._worker.failures import request_of
-from tests.celery_state import kept
+from tests.integrations.celery.conftest import OpenApp
 
 ZONES = [None, "UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]
 WAYS = ["eta", "countdown", "expires", "expires in seconds"]
 NOW = timedelta(seconds=600)
 
 
+def _work() -> None:
+    """Never run."""
+
+
 @pytest.fixture
-def make(redis_url: str, namespace: str) -> Iterator[Any]:
+def make(open_app: OpenApp, socket_url: str) -> OpenApp:
     """Makes apps with a timezone; each has the task, and takes stock's view of a message."""
-    apps: list[Celery] = []
 
     def made(zone: str | None, *, utc: bool, protocol: int) -> Celery:
-        path = redis_url.removeprefix("unix://")
-        url = f"fairqueue+socket://{path}?namespace={namespace}"
-        app = Celery(f"times-{len(apps)}", broker=url, set_as_current=False)
+        app = open_app(socket_url)
         app.conf.update(timezone=zone, enable_utc=utc, task_protocol=protocol)
-
-        @app.task(name="work", shared=False)
-        def work() -> None:
-            """Never run."""
-
+        app.task(name="work", shared=False)(_work)
         app.set_current()  # as in a user's process
-        apps.append(app)
         return app
 
-    with kept():
-        yield made
-        for app in apps:
-            app.close()
+    return made
 
 
 def options(way: str, moment: datetime, *, naive: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import fairqueue_celery
 from fairqueue import ConfigurationError, JobContext
 from fairqueue.adapters import run_context
 from fairqueue.testing import EmbeddedServer
-from tests.celery_state import kept
+from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -27,20 +27,19 @@ SOON_SECONDS = 0.25
 
 
 @pytest.fixture
-def make_app(server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterator[Make]:
+def make_app(open_app: OpenApp, server: EmbeddedServer, namespace: str, tmp_path: Path) -> Make:
     """Makes the app of a producer whose results are in the same Redis."""
-    with kept():
 
-        def make(on_unavailable: str = "buffer", **conf: Any) -> Celery:
-            query = f"namespace={namespace}&on_unavailable={on_unavailable}&buffer_path={tmp_path}"
-            url = f"fairqueue://{server.tcp_address}/0?{query}&on_missing_workspace=default"
-            app = Celery(namespace, broker=url, backend=url, set_as_current=False)
-            app.conf.update(conf)
-            app.task(name="tell", shared=False, bind=True)(_tell)
-            app.task(name="inline", shared=False, bind=True, on_unavailable="inline")(_tell)
-            return app
+    def make(on_unavailable: str = "buffer", **conf: Any) -> Celery:
+        query = f"namespace={namespace}&on_unavailable={on_unavailable}&buffer_path={tmp_path}"
+        url = f"fairqueue://{server.tcp_address}/0?{query}&on_missing_workspace=default"
+        app = open_app(url, backend=url)
+        app.conf.update(conf)
+        app.task(name="tell", shared=False, bind=True)(_tell)
+        app.task(name="inline", shared=False, bind=True, on_unavailable="inline")(_tell)
+        return app
 
-        yield make
+    return make
 
 
 def _tell(task: Any, *_: Any) -> list[Any]:

@@ -13,6 +13,7 @@ from dramatiq.brokers.stub import StubBroker
 from fairqueue_dramatiq import FairQueueMiddleware
 
 Start = Callable[..., Worker]
+Play = Callable[..., None]
 
 
 @pytest.fixture
@@ -47,3 +48,14 @@ def start() -> Iterator[Start]:
     yield starting
     for worker in started:
         worker.stop()
+
+
+@pytest.fixture
+def play(start: Start) -> Play:
+    """Starts a worker, and waits until it has run all messages of the default queue."""
+
+    def playing(broker: StubBroker, *, threads: int = 4, fail_fast: bool = True) -> None:
+        start(broker, threads=threads)
+        broker.join("default", timeout=60_000, fail_fast=fail_fast)
+
+    return playing

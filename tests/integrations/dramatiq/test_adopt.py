@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event
 from typing import Any
 
@@ -16,7 +17,7 @@ from fairqueue import FairQueue, JobState, adapters
 from fairqueue_dramatiq import FairQueueMiddleware
 from fairqueue_dramatiq._adopt import adopt
 from fairqueue_dramatiq._publish import Publisher
-from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start, brokers
 from tests.system.ledger import wait_for
 
 
@@ -36,29 +37,29 @@ def ran(broker: StubBroker) -> list[tuple[int, str | None]]:
     return found
 
 
-def test_invalid_options_are_ignored(broker: StubBroker, start: Start, ran: list[Any]) -> None:
-    """A message of a producer without the middleware runs, whatever options it has."""
+def test_invalid_options_are_ignored(broker: StubBroker, play: Play, ran: list[Any]) -> None:
+    """A message of a producer without the middleware runs, whatever options it has, unless late."""
     invalid: list[dict[str, Any]] = [
         {"workspace": "x" * 201},
         {"workspace": ["a list"]},
         {"broker_priority": "high"},
         {"expires": "tomorrow", "unique_for": 3},
+        {"expires": 0.01},
     ]
     for n, options in enumerate(invalid):
         StubBroker.enqueue(broker, message(n, **options))
-    start(broker)
-    broker.join("default", timeout=60_000)
+    time.sleep(0.05)
+    play(broker)
     assert sorted(ran) == [(n, "default") for n in range(4)]
 
 
 def test_a_message_that_cannot_be_adopted_does_not_stop_the_rest(
-    broker: StubBroker, start: Start, ran: list[Any]
+    broker: StubBroker, play: Play, ran: list[Any]
 ) -> None:
     """It goes to the dead letters of its own broker."""
     StubBroker.enqueue(broker, message(1, actor="x" * 256))
     StubBroker.enqueue(broker, message(2, workspace="ada"))
-    start(broker)
-    broker.join("default", timeout=60_000, fail_fast=False)
+    play(broker, fail_fast=False)
     assert ran == [(2, "ada")]
     assert [dead.args for dead in broker.dead_letters] == [(1,)]
 
@@ -71,7 +72,7 @@ def even_numbers_only(_task: str, args: Any, _kwargs: Any, _headers: Any) -> str
 
 
 def test_a_resolver_that_raises_does_not_stop_adoption(
-    start: Start, caplog: pytest.LogCaptureFixture
+    play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The message runs for the default workspace, and an error is logged."""
     ran: list[tuple[int, str | None]] = []
@@ -83,21 +84,19 @@ def test_a_resolver_that_raises_does_not_stop_adoption(
 
         for n in (1, 2):
             StubBroker.enqueue(broker, message(n))
-        start(broker)
-        broker.join("default", timeout=60_000)
+        play(broker)
     assert sorted(ran) == [(1, "default"), (2, "customer-2")]
     assert "no such customer" in caplog.text
 
 
 def test_a_message_enqueued_twice_runs_twice(
-    broker: StubBroker, start: Start, ran: list[Any]
+    broker: StubBroker, play: Play, ran: list[Any]
 ) -> None:
     """This holds on brokers that give a stored message no id."""
     twice = message(1)
     StubBroker.enqueue(broker, twice)
     StubBroker.enqueue(broker, twice)
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert [n for n, _ in ran] == [1, 1]
 
 

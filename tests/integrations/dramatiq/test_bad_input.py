@@ -17,7 +17,7 @@ import fairqueue
 from fairqueue import FairQueue, adapters
 from fairqueue_dramatiq import ConfigurationError, FairQueueMiddleware, install, queue_of
 from fairqueue_dramatiq import _broker_kinds as broker_kinds
-from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start, brokers
 
 
 def test_a_real_broker_needs_a_url() -> None:
@@ -73,17 +73,6 @@ def test_a_worker_logs_what_is_in_force(caplog: pytest.LogCaptureFixture, start:
     assert "limits are only observed, not enforced" in line
 
 
-def test_settings_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """django_dramatiq needs this, since it creates middleware without arguments."""
-    monkeypatch.setenv("FAIRQUEUE_URL", "memory://by-variable")
-    monkeypatch.setenv("FAIRQUEUE_WORKSPACE_CONCURRENCY", "3")
-    broker = RedisBroker(middleware=[FairQueueMiddleware()])
-    broker.declare_queue("default")
-    broker.enqueue(Message("default", "work", (), {}, {}))
-    with FairQueue("memory://by-variable") as core:
-        assert core.depth("default") == 1
-
-
 KINDS = pytest.mark.parametrize(
     "kind", [StubBroker, RedisBroker, partial(RabbitmqBroker, url="amqp://localhost:1")]
 )
@@ -116,14 +105,7 @@ def test_one_middleware_cannot_serve_two_brokers(kind: Callable[[], Any]) -> Non
         second.declare_queue("default")
 
 
-@KINDS
-def test_workspace_of_an_actor_declared_too_early(kind: Callable[[], Any]) -> None:
-    """Dramatiq's own ValueError names the option."""
-    with pytest.raises(ValueError, match="workspace"):
-        dramatiq.actor(print, broker=kind(), workspace="ada")
-
-
-def test_added_after_the_actors(start: Start) -> None:
+def test_added_after_the_actors(play: Play) -> None:
     """Actors declared earlier run through the core; only `workspace=` needs it before."""
     broker = StubBroker()
     ran: list[str | None] = []
@@ -141,12 +123,11 @@ def test_added_after_the_actors(start: Start) -> None:
     work.send()  # still by the broker itself
     broker.add_middleware(FairQueueMiddleware())
     work.send_with_options(workspace="ada")
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert sorted(map(str, ran)) == ["ada", "default"]
 
 
-def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: Start) -> None:
+def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, play: Play) -> None:
     """It does so at once, since a StubBroker has one process only; the worker continues."""
     ran: list[int] = []
 
@@ -157,13 +138,12 @@ def test_an_unknown_actor_goes_to_the_dead_letters(broker: StubBroker, start: St
     for _ in range(10):
         broker.enqueue(Message("default", "unheard_of", (), {}, {}))
     work.send()
-    start(broker, threads=2)
-    broker.join("default", timeout=60_000, fail_fast=False)
+    play(broker, threads=2, fail_fast=False)
     assert (ran, len(broker.dead_letters)) == ([1], 10)
 
 
 def test_an_undecodable_body_goes_to_the_dead_letters(
-    start: Start, caplog: pytest.LogCaptureFixture
+    play: Play, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log names job, workspace and queue; the worker continues."""
     url, ran = "memory://undecodable", []
@@ -176,8 +156,7 @@ def test_an_undecodable_body_goes_to_the_dead_letters(
         with FairQueue(url) as core:
             core.publish(b"\xff no message", queue="default", workspace="ada")
         work.send()
-        start(broker)
-        broker.join("default", timeout=60_000)
+        play(broker)
         with FairQueue(url) as core:
             [letter] = core.dead.page("ada")
     assert ran == [1]
@@ -186,7 +165,7 @@ def test_an_undecodable_body_goes_to_the_dead_letters(
 
 
 def test_a_custom_broker_has_its_dead_letters_in_the_core(
-    start: Start, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The core keeps them, since it is not known how the broker stores its own."""
     monkeypatch.setattr(broker_kinds, "add_dead_letter", lambda *_, **__: False)
@@ -198,14 +177,13 @@ def test_a_custom_broker_has_its_dead_letters_in_the_core(
             raise RuntimeError("on purpose")
 
         work.send_with_options(workspace="ada")
-        start(broker)
-        broker.join("default", timeout=60_000, fail_fast=False)
+        play(broker, fail_fast=False)
         with FairQueue(url) as core:
             assert [letter.reason for letter in core.dead.page("ada")] == ["failed"]
 
 
 @pytest.mark.parametrize("eta", [None, "tomorrow", 5.5, -1])
-def test_an_invalid_eta_is_ignored(broker: StubBroker, start: Start, eta: Any) -> None:
+def test_an_invalid_eta_is_ignored(broker: StubBroker, play: Play, eta: Any) -> None:
     """A user's own option with that name neither delays a message nor stops a worker."""
     ran: list[int] = []
 
@@ -214,8 +192,7 @@ def test_an_invalid_eta_is_ignored(broker: StubBroker, start: Start, eta: Any) -
         ran.append(1)
 
     work.send_with_options(eta=eta)
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert ran == [1]
 
 

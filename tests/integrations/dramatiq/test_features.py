@@ -34,7 +34,7 @@ import fairqueue
 from fairqueue import Scope, adapters
 from fairqueue_dramatiq import FairQueueMiddleware, queue_of
 from fairqueue_dramatiq._messages import LeasedMessage
-from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start, brokers
 
 pytestmark = pytest.mark.usefixtures("full")
 
@@ -141,7 +141,7 @@ def test_callbacks_and_pipelines(full: StubBroker, start: Start) -> None:
     assert seen == [*expected, (1, "other"), (3, "other"), (6, "other")]
 
 
-def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start) -> None:
+def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, play: Play) -> None:
     """Five members are accepted where five may wait, then the callback; a new group is not."""
     queue_of(full).limits.set(Scope.workspace("ada"), capacity=5)
     calls: list[str] = []
@@ -164,8 +164,7 @@ def test_a_group_with_callbacks_is_admitted_whole(full: StubBroker, start: Start
     five("ada").run()
     with pytest.raises(fairqueue.CapacityExceeded):
         five("ada").run()
-    start(full)
-    full.join("default", timeout=60_000)
+    play(full)
 
     assert sorted(calls) == ["complete", *["member"] * 5]
 
@@ -191,7 +190,7 @@ def test_time_limit(full: StubBroker, start: Start) -> None:
     assert stopped == ["time"]
 
 
-def test_age_limit(full: StubBroker, start: Start) -> None:
+def test_age_limit(full: StubBroker, play: Play) -> None:
     """A message that is too old is skipped."""
     ran: list[int] = []
 
@@ -202,8 +201,7 @@ def test_age_limit(full: StubBroker, start: Start) -> None:
     assert any(isinstance(m, AgeLimit) for m in full.middleware)
     send(work)
     time.sleep(0.1)
-    start(full)
-    full.join("default", timeout=60_000, fail_fast=False)
+    play(full, fail_fast=False)
     assert ran == []
     assert len(full.dead_letters) == 1
 
@@ -278,7 +276,7 @@ def test_shutdown_notifications(full: StubBroker) -> None:
     assert events == ["start", "interrupted", "start"]
 
 
-def test_hooks_are_called_in_their_usual_order(full: StubBroker, start: Start) -> None:
+def test_hooks_are_called_in_their_usual_order(full: StubBroker, play: Play) -> None:
     """A user's own middleware gets the hooks of the real message."""
     seen: list[str] = []
 
@@ -301,8 +299,7 @@ def test_hooks_are_called_in_their_usual_order(full: StubBroker, start: Start) -
 
     full.add_middleware(Diary())
     send(work)  # before a worker is there, which may be faster than the end of this call
-    start(full)
-    full.join("default", timeout=60_000)
+    play(full)
     assert seen == [
         "before_enqueue work",
         "after_enqueue work",

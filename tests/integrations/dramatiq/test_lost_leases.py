@@ -20,7 +20,6 @@ from dramatiq.results.backends import StubBackend
 import fairqueue
 from fairqueue import FairQueue, Scope, StoreUnavailable, adapters
 from fairqueue_dramatiq import (
-    CancelledInterrupt,
     FairQueueMiddleware,
     LeaseLostInterrupt,
     queue_of,
@@ -239,30 +238,6 @@ def test_the_worker_continues(broker: StubBroker, start: Start, lose: Callable[[
     broker.join("default", timeout=60_000, fail_fast=False)
     assert set(ended) == set(range(40))
     assert all(thread.is_alive() for thread in worker.workers)
-
-
-def test_a_cancelled_job_ends(broker: StubBroker, start: Start, url: str) -> None:
-    """Its actor is interrupted, and the job is neither retried nor run again."""
-    seen: list[Any] = []
-
-    @dramatiq.actor(max_retries=5, min_backoff=10, max_backoff=20)
-    def work() -> None:
-        job = fairqueue.current()
-        assert job is not None
-        seen.append("start")
-        with FairQueue(url) as core:
-            core.jobs.cancel(job.job_id)
-        try:
-            while True:
-                time.sleep(0.01)
-        except CancelledInterrupt:
-            seen.append(("interrupted", job.cancelled, job.lost))
-            raise
-
-    start(broker)
-    work.send()
-    broker.join("default", timeout=60_000)
-    assert seen == ["start", ("interrupted", True, False)]
 
 
 @pytest.mark.parametrize("taken", [True, False], ids=["run elsewhere meanwhile", "still there"])

@@ -18,7 +18,7 @@ import fairqueue
 from fairqueue import Outcome
 from fairqueue_dramatiq import FairQueueMiddleware, Unique, queue_of, unique_outcome
 from fairqueue_dramatiq._options import exempt_options
-from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start, brokers
 from tests.system.ledger import wait_for
 
 
@@ -35,7 +35,7 @@ def outcome_of(message: Any) -> Outcome:
     return found.outcome
 
 
-def test_a_unique_key_admits_one_message(broker: StubBroker, start: Start) -> None:
+def test_a_unique_key_admits_one_message(broker: StubBroker, play: Play) -> None:
     """The second caller gets the first message's id; a retry is accepted; then the key is free."""
     ran: list[tuple[int, str]] = []
 
@@ -54,8 +54,7 @@ def test_a_unique_key_admits_one_message(broker: StubBroker, start: Start) -> No
     assert unique_outcome(first) == Unique(Outcome.CREATED, first.message_id)
     assert unique_outcome(second) == Unique(Outcome.EXISTING, first.message_id)
     assert unique_outcome(other.message_id) == Unique(Outcome.CREATED, other.message_id)
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert sorted(ran) == [(1, "ada")] * 2 + [(3, "bea")] * 2
     assert second.copy(message_id=first.message_id).get_result() == 1
 
@@ -83,7 +82,7 @@ def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) 
     assert ran == [1, 1, 3]
 
 
-def test_a_continuation_takes_no_key(broker: StubBroker, start: Start) -> None:
+def test_a_continuation_takes_no_key(broker: StubBroker, play: Play) -> None:
     """A pipeline continues although the key of its next message is taken."""
     ran: list[str] = []
 
@@ -95,12 +94,11 @@ def test_a_continuation_takes_no_key(broker: StubBroker, start: Start) -> None:
     work.send_with_options(args=("held",), unique_key="k", delay=300)
     following = work.message_with_options(args=(), unique_key="k", unique_for="soon")
     (work.message("first") | following).run()
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert sorted(ran) == ["first", "first", "held"]
 
 
-def test_an_expired_message_is_not_run(broker: StubBroker, start: Start) -> None:
+def test_an_expired_message_is_not_run(broker: StubBroker, play: Play) -> None:
     """Its own option or its actor's applies, whatever its delay; it becomes a dead letter."""
     ran: list[str] = []
 
@@ -118,8 +116,7 @@ def test_an_expired_message_is_not_run(broker: StubBroker, start: Start) -> None
     hurried.send("late, too")
     hurried.send_with_options(args=("patient",), expires=30)
     time.sleep(0.1)
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert sorted(ran) == ["in time", "patient"]
     letters = queue_of(broker).dead.page("default")
     assert [(letter.reason, letter.deliveries) for letter in letters] == [("expired", 0)] * 3
@@ -173,24 +170,6 @@ def test_invalid_options_are_refused(
         with pytest.raises(fairqueue.ConfigurationError, match=named):
             dramatiq.actor(**options)(print)
     broker.join("default", timeout=60_000)
-
-
-def test_adopted_messages_expire_too(broker: StubBroker, start: Start) -> None:
-    """Messages of producers without the middleware may have any options."""
-    ran: list[int] = []
-
-    @dramatiq.actor
-    def work(n: int) -> None:
-        ran.append(n)
-
-    late = {"expires": 0.01}
-    for n, options in enumerate([{}, late, {"expires": "soon"}, {"unique_for": 3}]):
-        message = Message("default", "work", (n,), {}, options)
-        StubBroker.enqueue(broker, message)
-    time.sleep(0.05)
-    start(broker)
-    broker.join("default", timeout=60_000)
-    assert sorted(ran) == [0, 2, 3]
 
 
 def test_an_id_cannot_inject_into_the_log(

@@ -23,7 +23,7 @@ from dramatiq_abort.backends import StubBackend
 import fairqueue
 from fairqueue import FairQueue
 from fairqueue_dramatiq import FairQueueMiddleware, install
-from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start, brokers
 from tests.system.ledger import wait_for
 
 
@@ -104,7 +104,7 @@ def test_dramatiq_abort(broker: StubBroker, start: Start) -> None:
     assert seen == ["start 1", "aborted 1"]
 
 
-def test_periodiq(broker: StubBroker, start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_periodiq(broker: StubBroker, play: Play, caplog: pytest.LogCaptureFixture) -> None:
     """Messages of its scheduler run; one that is too old is skipped, of which a worker warns."""
     broker.add_middleware(periodiq.PeriodiqMiddleware(skip_delay=30))
     ran: list[int] = []
@@ -116,8 +116,7 @@ def test_periodiq(broker: StubBroker, start: Start, caplog: pytest.LogCaptureFix
     now = pendulum.now()
     work.send_with_options(scheduled_at=str(now))
     work.send_with_options(scheduled_at=str(now.subtract(hours=1)))
-    start(broker)
-    broker.join("default", timeout=60_000, fail_fast=False)
+    play(broker, fail_fast=False)
     assert ran == [1]
     assert "set PeriodiqMiddleware(skip_delay=…)" in caplog.text
 

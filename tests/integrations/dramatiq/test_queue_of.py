@@ -32,12 +32,9 @@ def test_it_has_the_settings_and_jobs_of_the_broker(broker: StubBroker) -> None:
         name: limit.value for name, limit in queue.limits.get(Scope.workspace("acme")).items()
     }
     assert limits == {"concurrency": 2, "weight": 3.0}
-    queue.pauses.pause(Scope.workspace("acme"))
-    assert queue.views.why(workspace="acme").blockers[0].kind == "pause"
     queue.limits.set(Scope.workspace("acme"), capacity=2)
     with pytest.raises(CapacityExceeded):
         work.send_with_options(workspace="acme")
-    assert queue.jobs.cancel_workspace("acme").removed == 2
 
 
 def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:

@@ -1,4 +1,4 @@
-"""A message's status by its own id, its progress, and which actors the workers know."""
+"""A message's status by its own id, its progress and runs, and which actors the workers know."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from dramatiq.brokers.stub import StubBroker
 
 import fairqueue
-from fairqueue import UnknownTask
-from fairqueue_dramatiq import job_of, queue_of
-from tests.integrations.dramatiq.conftest import Start
+from fairqueue import FairQueue, UnknownTask
+from fairqueue_dramatiq import FairQueueMiddleware, job_of, queue_of
+from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
 
@@ -98,3 +98,24 @@ def test_an_unknown_actor_is_refused(broker: StubBroker, start: Start) -> None:
     core.registry._looked_until = 0.0
     with pytest.raises(UnknownTask, match="'render' is known"):
         broker.enqueue(render.message().copy(actor_name="rendr"))
+
+
+def test_runs_that_end_are_kept(redis_url: str, namespace: str, start: Start) -> None:
+    """With Dramatiq's id, the outcome, and the first line of the error."""
+    middleware = FairQueueMiddleware(url=redis_url, namespace=namespace, history=9)
+    for broker in brokers(middleware):
+
+        @dramatiq.actor(max_retries=1, min_backoff=1, max_backoff=1)
+        def work(fails: bool) -> None:
+            if fails:
+                raise ValueError("no such row\nmore")
+
+        start(broker, threads=1)
+        good, bad = work.send(False), work.send(True)
+        with FairQueue(redis_url, namespace=namespace, brings_limits=False) as core:
+            wait_for(lambda: len(core.history.list()) == 3)
+            [of_good] = core.history.list(job_id=good.message_id)
+            last, first = core.history.list(job_id=bad.message_id)
+    assert (of_good.outcome, of_good.error, of_good.task) == ("succeeded", "", "work")
+    assert (first.outcome, last.outcome) == ("retried", "failed")
+    assert {first.error, last.error} == {"ValueError: no such row"}

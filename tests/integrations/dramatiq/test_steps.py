@@ -1,11 +1,15 @@
-"""Durable steps of Dramatiq actors, in one process: ``Retries`` and async actors."""
+"""Durable steps and children of Dramatiq actors, in one process: ``Retries`` and async actors."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import AsyncIO
+from dramatiq.results import ResultFailure, Results
+from dramatiq.results.backends import StubBackend
 
 import fairqueue
 from fairqueue import step
@@ -48,3 +52,74 @@ def test_a_retry_goes_on_behind_the_steps_that_have_finished(
     wait_for(lambda: "end" in ran)
     assert ran == ["one", "two", "two", "two", "two", "end"]
     wait_for(lambda: queue.tally.read().counters["steps"] == {("run",): 2, ("kept",): 3})
+
+
+ONE = {"workspace_concurrency": 1, "total_concurrency": 1}
+
+
+@pytest.mark.parametrize("broker", [ONE], indirect=True)
+def test_three_levels_at_a_limit_of_one(broker: StubBroker, start: Start) -> None:
+    """Each child runs once; one that fails for good fails its parent, and is sent again."""
+    broker.add_middleware(AsyncIO())
+    broker.add_middleware(Results(backend=StubBackend()))
+    ran: list[Any] = []
+
+    @dramatiq.actor(store_results=True, max_retries=1, min_backoff=1, max_backoff=1)
+    def leaf(n: int) -> int:
+        ran.append(n)
+        if n == 9 and ran.count(9) < 4:
+            raise ValueError(n)
+        return n
+
+    @dramatiq.actor(store_results=True)
+    def middle(n: int) -> list[int]:
+        for i in range(n):
+            step.send(f"leaf {i}", leaf, i)
+        return [step.result(f"leaf {i}") for i in range(n)]
+
+    @dramatiq.actor(max_retries=1, min_backoff=1, max_backoff=1)
+    async def report(n: int) -> None:
+        ran.append(step.invoke("pages", middle.message(n)))
+        try:
+            step.invoke("bad", leaf, 9)
+        except ResultFailure:
+            ran.append("failed")
+            raise
+        ran.append("end")
+
+    start(broker, threads=1)
+    with fairqueue.workspace("acme"):
+        report.send(3)
+    wait_for(lambda: "end" in ran, seconds=25)
+    pages = [0, 1, 2]
+    assert [each for each in ran if each != pages] == [*pages, 9, 9, "failed", 9, 9, "end"]
+    wait_for(lambda: queue_of(broker).depth("default", running=True) == 0)
+
+
+def test_a_child_without_a_result_is_told_before_it_is_sent(
+    broker: StubBroker, start: Start
+) -> None:
+    """Without the middleware, and without its option."""
+    told: list[str] = []
+
+    @dramatiq.actor
+    def leaf() -> None:
+        told.append("ran")
+
+    @dramatiq.actor
+    def report() -> None:
+        try:
+            step.invoke("leaf", leaf)
+        except fairqueue.ConfigurationError as error:
+            told.append(str(error))
+
+    worker = start(broker)
+    report.send()
+    wait_for(lambda: told)
+    worker.stop()
+    broker.add_middleware(Results(backend=StubBackend()))
+    start(broker)
+    report.send()
+    wait_for(lambda: len(told) > 1)
+    assert "add the middleware Results" in told[0]
+    assert "set store_results=True" in told[1]

@@ -1,4 +1,4 @@
-"""The workspace of a message, the order of messages, and refusals."""
+"""The workspace of a message, limits, the order of messages, and refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dramatiq.middleware import MiddlewareError
 import fairqueue
 from fairqueue import adapters
 from fairqueue_dramatiq import FairQueueMiddleware, queue_of
-from tests.integrations.dramatiq.conftest import Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start, brokers
 from tests.system.ledger import wait_for
 
 
@@ -31,7 +31,7 @@ def seen() -> list[Any]:
 
 
 def test_precedence_of_message_actor_context_and_default(
-    broker: StubBroker, start: Start, seen: list[Any]
+    broker: StubBroker, play: Play, seen: list[Any]
 ) -> None:
     """The first source that names a workspace applies."""
 
@@ -48,12 +48,11 @@ def test_precedence_of_message_actor_context_and_default(
         bound.send()
         free.send()
     free.send()
-    start(broker, threads=1)
-    broker.join("default", timeout=60_000)
+    play(broker, threads=1)
     assert sorted(seen) == ["around", "default", "of-the-actor", "of-the-message"]
 
 
-def test_workspace_from_a_function(start: Start, seen: list[Any]) -> None:
+def test_workspace_from_a_function(play: Play, seen: list[Any]) -> None:
     """The resolver decides; if it raises, nothing is published and the error names it."""
     middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
     for broker in brokers(middleware):
@@ -65,8 +64,7 @@ def test_workspace_from_a_function(start: Start, seen: list[Any]) -> None:
         with pytest.raises(fairqueue.WorkspaceUnresolved, match="no such customer"):
             work.send(13)
         work.send(5)
-        start(broker)
-        broker.join("default", timeout=60_000)
+        play(broker)
     assert seen == ["customer-5"]
 
 
@@ -91,7 +89,7 @@ def test_workspace_from_a_function_itself() -> None:
         assert [row.workspace for row in queue_of(broker).views.stats().workspaces] == ["42"]
 
 
-def test_a_resolver_that_raises_loses_no_retry(start: Start, seen: list[Any]) -> None:
+def test_a_resolver_that_raises_loses_no_retry(play: Play, seen: list[Any]) -> None:
     """The retry goes to the running job's workspace, and an error is logged."""
     middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
     for broker in brokers(middleware):
@@ -105,13 +103,12 @@ def test_a_resolver_that_raises_loses_no_retry(start: Start, seen: list[Any]) ->
             return 13
 
         (work.message(5) | after.message()).run()
-        start(broker)
-        broker.join("default", timeout=60_000)
+        play(broker)
     assert seen == [(13, "customer-5")]
 
 
 @pytest.mark.parametrize("broker", [{"fairness": "count"}], indirect=True)
-def test_priorities(broker: StubBroker, start: Start, seen: list[Any]) -> None:
+def test_priorities(broker: StubBroker, play: Play, seen: list[Any]) -> None:
     """Workspaces take turns; within one, a high broker_priority comes first, then the actor's."""
 
     @dramatiq.actor(priority=0)
@@ -128,8 +125,7 @@ def test_priorities(broker: StubBroker, start: Start, seen: list[Any]) -> None:
         dear.send_with_options(args=(f"{workspace}3",), **options)
         cheap.send_with_options(args=(f"{workspace}2",), broker_priority=5, **options)
         dear.send_with_options(args=(f"{workspace}1",), broker_priority=5, **options)
-    start(broker, threads=1)
-    broker.join("default", timeout=60_000)
+    play(broker, threads=1)
     for workspace in ("a", "b"):
         assert [name for name in seen if name[0] == workspace] == [
             f"{workspace}{n}" for n in "1234"
@@ -137,7 +133,7 @@ def test_priorities(broker: StubBroker, start: Start, seen: list[Any]) -> None:
     assert [name[0] for name in seen] in (["a", "b"] * 4, ["b", "a"] * 4)
 
 
-def test_a_full_workspace_refuses_a_send_inside_an_actor(start: Start, seen: list[Any]) -> None:
+def test_a_full_workspace_refuses_a_send_inside_an_actor(play: Play, seen: list[Any]) -> None:
     """Only continuations of a job are never refused."""
     for broker in brokers(FairQueueMiddleware(workspace_capacity=2)):
 
@@ -154,12 +150,11 @@ def test_a_full_workspace_refuses_a_send_inside_an_actor(start: Start, seen: lis
                     seen.append(getattr(error, "workspace", error))
 
         parent.send_with_options(workspace="ada")
-        start(broker, threads=1)
-        broker.join("default", timeout=60_000)
+        play(broker, threads=1)
     assert seen == ["ada", "child", "child"]
 
 
-def test_flush_removes_waiting_jobs(broker: StubBroker, start: Start, seen: list[Any]) -> None:
+def test_flush_removes_waiting_jobs(broker: StubBroker, play: Play, seen: list[Any]) -> None:
     """Users flush a broker between their tests."""
 
     @dramatiq.actor
@@ -169,21 +164,8 @@ def test_flush_removes_waiting_jobs(broker: StubBroker, start: Start, seen: list
     work.send()
     work.send_with_options(delay=10_000)
     broker.flush_all()
-    start(broker)
-    broker.join("default", timeout=60_000)
+    play(broker)
     assert seen == []
-
-
-def test_join_times_out(broker: StubBroker) -> None:
-    """It raises Dramatiq's own error."""
-
-    @dramatiq.actor
-    def work() -> None:
-        """Never runs."""
-
-    work.send()
-    with pytest.raises(dramatiq.errors.QueueJoinTimeout):
-        broker.join("default", timeout=100)
 
 
 def test_a_full_queue_refuses(start: Start) -> None:
@@ -218,3 +200,75 @@ def test_long_jobs_are_not_claimed_ahead(start: Start) -> None:
             assert core.views.stats().workspaces[0].running == 2
         go.set()
         broker.join("default", timeout=60_000)
+
+
+FROM = "kwarg:tenant_id"
+
+
+@pytest.fixture(autouse=True)
+def _warnings_are_seen(caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that another test ran in this process may have raised the root logger's level."""
+    caplog.set_level("WARNING", logger="fairqueue.publish")
+
+
+def found(broker: StubBroker) -> tuple[dict[str, int], dict[str, int]]:
+    """The waiting jobs per workspace, and the jobs without one per actor."""
+    stats = queue_of(broker).views.stats()
+    unnamed = {task: jobs.jobs for task, jobs in stats.without_workspace.items()}
+    return {row.workspace: row.waiting for row in stats.workspaces}, unnamed
+
+
+@pytest.mark.parametrize("broker", [{"workspace_from": FROM}], indirect=True)
+def test_an_argument_by_position(broker: StubBroker) -> None:
+    """``kwarg:`` binds by the actor's signature, also of an async one."""
+
+    @dramatiq.actor
+    def report(day: str, tenant_id: str) -> None: ...
+
+    @dramatiq.actor
+    async def mail(tenant_id: str) -> None: ...
+
+    report.send("May", "a")
+    mail.send("b")
+    assert found(broker) == ({"a": 1, "b": 1}, {})
+
+
+@pytest.mark.parametrize(
+    "broker", [{"workspace_from": FROM, "on_missing_workspace": "reject"}], indirect=True
+)
+def test_reject(broker: StubBroker, play: Play) -> None:
+    """``send()`` raises; the next step of a pipeline, and a retry, are published all the same."""
+    seen: list[Any] = []
+
+    @dramatiq.actor
+    def last(result: Any) -> None:
+        seen.append(result)
+
+    @dramatiq.actor(min_backoff=1, max_backoff=1)
+    def first(tenant_id: str) -> str:
+        seen.append(tenant_id)
+        if len(seen) == 1:
+            raise RuntimeError("once more")
+        return "done"
+
+    with pytest.raises(fairqueue.WorkspaceUnresolved, match="'last' names no workspace"):
+        last.send("x")
+    (first.message("acme") | last.message()).run()
+    play(broker, fail_fast=False)
+    assert seen == ["acme", "acme", "done"]
+
+
+TASKS = {"tasks": {"report": {"concurrency": 2, "workspace_concurrency": 1}}}
+
+
+@pytest.mark.parametrize("broker", [TASKS], indirect=True)
+def test_limits_of_an_actor(broker: StubBroker) -> None:
+    """Its name is that of the task: they hold in total and for each workspace, for this actor."""
+    report, mail = (dramatiq.actor(print, actor_name=name) for name in ("report", "mail"))
+    for workspace in ("ada", "bea", "cleo") * 2:
+        for actor in (report, mail):
+            actor.send_with_options(workspace=workspace)
+    leases = queue_of(broker).claim(["default"], 99).leases
+    started = [(lease.job.task, lease.job.workspace) for lease in leases]
+    assert sorted(task for task, _ in started) == ["mail"] * 6 + ["report"] * 2
+    assert len({workspace for task, workspace in started if task == "report"}) == 2

@@ -100,10 +100,3 @@ def test_a_view_that_fails_keeps_no_place(queue: FairQueue) -> None:
 
     assert get(app, "/fail").status_code == 500
     assert get(app).text == "acme"
-
-
-def test_exempt_paths_are_left_alone(queue: FairQueue) -> None:
-    """A health check must work while the service is full."""
-    app = application(queue=queue, exempt=["/whose"])
-    with queue.requests.admit("acme"):
-        assert get(app).text == "None"

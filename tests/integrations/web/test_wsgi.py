@@ -136,23 +136,7 @@ def test_an_application_that_fails_keeps_no_place(queue: FairQueue) -> None:
     assert queue.requests.in_flight("acme") == (0, 0, 0)
 
 
-def test_a_full_service_is_503(queue: FairQueue) -> None:
-    """The limit of all workspaces together is no workspace's fault."""
-    tickets = [queue.requests.admit(name) for name in "abc"]
-    assert get(front(whose, queue=queue))[0] == "503 Service Unavailable"
-    for ticket in tickets:
-        ticket.end()
-
-
 def test_the_path_names_the_workspace() -> None:
     """Decoded, and with that of a mounted application."""
     app = front(whose, workspace_from="path:/t/{workspace}/")
     assert get(app, "/t/\u00c3\u00a4/x")[1] == "ä"
-
-
-def test_exempt_paths_are_left_alone(queue: FairQueue) -> None:
-    """A health check must work while the service is full."""
-    app = front(whose, queue=queue, exempt="/healthz")
-    with queue.requests.admit("acme"):
-        assert get(app, "/healthz") == ("200 OK", "None")
-        assert get(app, "/other")[0] == "429 Too Many Requests"

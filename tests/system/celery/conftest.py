@@ -71,9 +71,17 @@ class Shop:
         """Whether workers ask the others at their start: each waits a second for the answers."""
 
     def url(self, **settings: object) -> str:
-        query = {"namespace": self.namespace, "workspace_from": "kwarg:tenant_id", **settings}
         path = self._server.url.removeprefix("unix://")
-        return f"fairqueue+socket://{path}?{urlencode(query)}"
+        return self.at(f"fairqueue+socket://{path}", **settings)
+
+    def at(self, address: str, **settings: object) -> str:
+        """The broker's URL at another address."""
+        query = {"namespace": self.namespace, "workspace_from": "kwarg:tenant_id", **settings}
+        return f"{address}?{urlencode(query)}"
+
+    def at_port(self, port: int, **settings: object) -> str:
+        """The same at a port of this host."""
+        return self.at(f"fairqueue://127.0.0.1:{port}/0", **settings)
 
     def worker(self, *options: str, url: str, **environment: str) -> Worker:
         worker = Worker(
@@ -98,6 +106,22 @@ class Shop:
         publisher = Publisher(Celery("publisher", broker=url, **config))
         self.publishers.append(publisher)
         return publisher
+
+    def open(
+        self,
+        pool: str = "prefork",
+        processes: int = 2,
+        *options: str,
+        url: str = "",
+        results: bool = False,
+        **settings: object,
+    ) -> Publisher:
+        """Start a worker; return a producer with the same URL, which may have results, too."""
+        url = url or self.url(**settings)
+        if results:
+            self.config = {**self.config, "result_backend": url}
+        self.worker("-P", pool, "-c", str(processes), *options, url=url).ready()
+        return self.publisher(url, **({"backend": url} if results else {}))
 
     def control(self, publisher: Publisher, *workers: Worker) -> Any:
         """Remote control, once these workers (or all) answer; "ready" is logged before that."""
@@ -163,16 +187,6 @@ def open_a_shop(
             return shop
 
         yield open_it
-
-
-@pytest.fixture(scope="module")
-def open_shop(open_a_shop: Callable[[str], Shop]) -> Shop:
-    """Such a shop with one worker: prefork, two processes."""
-    shop = open_a_shop("curious")
-    url = shop.url(workspace_concurrency=1, lease_seconds=30, max_deliveries=3)
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    return shop
 
 
 @pytest.fixture

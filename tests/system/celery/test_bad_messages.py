@@ -12,7 +12,7 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 strangers = (f"stranger-{n}" for n in itertools.count())
 GOOD_HEADERS = {"task": "shop.work", "id": "1", "lang": "py"}
@@ -98,36 +98,6 @@ def test_a_bad_message_becomes_a_dead_letter(inn: Any, name: str) -> None:
     inn.publisher().send("work", 1, workspace=stranger)
     inn.ledger.wait("end", 1)
     assert inn.workers[0].process.poll() is None
-
-
-def test_a_kombu_message_that_is_no_task_becomes_a_dead_letter(inn: Any) -> None:
-    """Another program's kombu message on a task queue is rejected."""
-    with inn.publisher().app.connection_for_write() as connection:
-        producer = connection.Producer()
-        producer.publish({"hello": "world"}, routing_key="celery", headers={"workspace": "other"})
-
-    with inn.core() as core:
-        [letter] = wait_for(lambda: core.dead.page("other"))
-    assert letter.reason.startswith("not_a_task")
-
-
-def test_jobs_of_a_cancelled_queue_go_back(inn: Any) -> None:
-    """A queue that the worker stops consuming keeps its jobs; they run when it is added again."""
-    publisher = inn.publisher()
-    control = inn.control(publisher)
-    inn.ledger.forget()
-    control.add_consumer("passing", reply=True, timeout=60, limit=1)
-    publisher.send("work", 1, workspace="a", queue="passing", kwargs={"seconds": 0.5})
-    inn.ledger.wait("start", 1)
-    for n in range(2, 6):
-        publisher.send("work", n, workspace="a", queue="passing")
-    control.cancel_consumer("passing", reply=True, timeout=60, limit=1)
-    publisher.send("work", 9, workspace="a")
-    inn.ledger.wait("end", 1, n=9)
-    assert {row["n"] for row in inn.ledger.lines("start")} == {1, 9}
-
-    control.add_consumer("passing", reply=True, timeout=60, limit=1)
-    inn.ledger.wait("end", 6)
 
 
 def test_no_lease_is_left(inn: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that gather their jobs and run them together, as those of celery-batches do."""
+"""Tasks, and a consumer of the user's own, that gather messages before they are acked."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kombu import Queue
 
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 
 def start(shop: Any, pool: str = "prefork", *, processes: int = 2, **environment: str) -> Any:
@@ -79,3 +78,67 @@ def test_a_batch_whose_process_dies_runs_again(shop: Any) -> None:
     shop.ledger.wait("end", 20)
 
     assert len(shop.ledger.lines("start")) == 40
+
+
+POOLS = ("prefork", "threads", "gevent")
+
+
+def audit(publisher: Any, numbers: Any) -> None:
+    with publisher.app.connection_for_write() as connection:
+        Queue("audit")(connection.default_channel).declare()
+        for n in numbers:
+            connection.Producer().publish(n, routing_key="audit")
+
+
+def start_audit(shop: Any, pool: str, *, prefetch: int, batch: int, **settings: Any) -> Any:
+    shop.app_name = "auditing"
+    environment = {"AUDIT_PREFETCH": str(prefetch), "AUDIT_BATCH": str(batch)}
+    url = shop.url(**settings)
+    return shop.worker("-P", pool, "-c", "2", url=url, **environment).ready()
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_consumer_gathers_more_than_the_pool_has_processes(shop: Any, pool: str) -> None:
+    """It acks in tens beside two processes: all its messages and all tasks are done."""
+    publisher = shop.publisher()
+    audit(publisher, range(30))
+    for n in range(30):
+        publisher.send("work", n, workspace="ada")
+
+    start_audit(shop, pool, prefetch=0, batch=10)
+
+    shop.ledger.wait("audited", 30)
+    shop.ledger.wait("end", 30)
+
+
+def test_the_prefetch_count_of_a_consumer_is_its_own(shop: Any) -> None:
+    """It holds three messages at most, and the pool runs its tasks; a stop gives them back."""
+    publisher = shop.publisher()
+    audit(publisher, range(9))
+    worker = start_audit(shop, "prefork", prefetch=3, batch=100)
+    shop.ledger.wait("gathered", 3)
+    for n in range(4):
+        publisher.send("work", n, workspace="ada")
+    shop.ledger.wait("end", 4)
+
+    assert len(shop.ledger.lines("gathered")) == 3
+    worker.stop()
+
+    with shop.core() as core:
+        assert core.depth("audit") == 9
+    assert not shop.running("default")
+
+
+def test_what_a_consumer_gathers_stays_its_own(shop: Any) -> None:
+    """Its leases are renewed for as long as it waits for the rest of a batch."""
+    publisher = shop.publisher()
+    audit(publisher, range(9))
+    start_audit(shop, "prefork", prefetch=0, batch=10, lease_seconds=2)
+    shop.ledger.wait("gathered", 9)
+    publisher.send("work", 1, workspace="ada", kwargs={"seconds": 3})
+    shop.ledger.wait("end", 1)
+    audit(publisher, [9])
+
+    shop.ledger.wait("audited", 10)
+
+    assert len(shop.ledger.lines("gathered")) == 10

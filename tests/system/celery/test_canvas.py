@@ -1,4 +1,4 @@
-"""Canvas: chains, groups, chords, links, errbacks and replace(), even in a full workspace."""
+"""Canvas, even in a full workspace, and other features of Celery on one worker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from celery.exceptions import ChordError
 import fairqueue
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 tenants = (f"workspace-{n}" for n in itertools.count())
 CAPACITY = 4
@@ -23,9 +23,7 @@ CAPACITY = 4
 def kitchen(open_a_shop: Callable[..., Any]) -> Any:
     """One worker for all tests here; a workspace's concurrency is one and its capacity small."""
     shop = open_a_shop("canvas")
-    url = shop.url(workspace_concurrency=1, workspace_capacity=CAPACITY)
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
+    shop.open(results=True, workspace_concurrency=1, workspace_capacity=CAPACITY)
     return shop
 
 
@@ -191,3 +189,34 @@ def test_a_chord_is_refused_whole_and_accepted_later(
     kitchen.ledger.wait("add", 1 + CAPACITY)
     assert publish().get(timeout=60) == 6
     assert len(kitchen.ledger.lines("add")) == 1 + CAPACITY + 3
+
+
+def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
+    kitchen: Any, workspace: str
+) -> None:
+    """current() names a task's workspace; what the task publishes belongs to it, too."""
+    kitchen.ledger.forget()
+    publisher = kitchen.publisher()
+    publisher.send("curious.whoami", kwargs={"then": ["again", "again"]}, workspace=workspace)
+
+    kitchen.ledger.wait("whoami", 3)
+
+    assert [row["workspace"] for row in kitchen.ledger.lines("whoami")] == [workspace] * 3
+    assert {row["deliveries"] for row in kitchen.ledger.lines("whoami")} == {1}
+
+
+def test_rate_limited_tasks_do_not_delay_others(kitchen: Any, workspace: str) -> None:
+    """Celery's rate_limit delays its task; others run at once; none is lost."""
+    kitchen.ledger.forget()
+    publisher = kitchen.publisher()
+    for n in range(10):
+        publisher.send("paced", n, workspace=f"{workspace}-{n}")
+        publisher.send("work", n, workspace=f"{workspace}-quick-{n}")
+
+    kitchen.ledger.wait("end", 20)
+
+    paced = sorted(row["at"] for row in kitchen.ledger.lines("start", task="paced"))
+    quick = [row["at"] for row in kitchen.ledger.lines("start") if "task" not in row]
+    assert len(paced) == 10
+    assert 1.5 < paced[-1] - paced[0] < 1.8 + 10.0  # on a loaded machine
+    assert max(quick) < paced[-1]

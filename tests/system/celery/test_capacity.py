@@ -1,8 +1,14 @@
-"""Full workspaces refuse at once and exactly; groups and chords are refused whole."""
+"""Full workspaces refuse at once and exactly, groups and chords whole; and limits of a provider."""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import secrets
 import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -10,12 +16,58 @@ from celery import group
 from kombu.exceptions import OperationalError
 
 import fairqueue
+from fairqueue import CapacityExceeded, Scope
 from fairqueue_celery._consume import pool
-from tests.system.contention import CAPACITY, Publish, assert_exact
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+ROUNDS, PROCESSES, EACH, CAPACITY = 20, 8, 20, 50
+Publish = Callable[[int, str], object]
 
 
+def _publish_rounds(open_producer: Callable[[], Publish], barrier: Any, results: Any) -> None:
+    """Publish into one workspace after the other, beside other processes."""
+    publish = open_producer()
+    publish(0, f"warm-{os.getpid()}")
+    for number in range(ROUNDS):
+        barrier.wait(30)
+        refused, slowest = [], 0.0
+        for n in range(EACH):
+            begun = time.monotonic()
+            try:
+                publish(n, f"full-{number}")
+            except CapacityExceeded as error:
+                refused.append(error)
+            slowest = max(slowest, time.monotonic() - begun)
+        results.put((number, refused, slowest))
+
+
+def _contend(open_producer: Callable[[], Publish]) -> list[tuple[int, list[Any], float]]:
+    context = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(PROCESSES), context.Queue()
+    arguments = (open_producer, barrier, results)
+    processes = [context.Process(target=_publish_rounds, args=arguments) for _ in range(PROCESSES)]
+    for process in processes:
+        process.start()
+    found = [results.get(timeout=60) for _ in range(PROCESSES * ROUNDS)]
+    for process in processes:
+        process.join(10)
+    return found
+
+
+def assert_exact(open_producer: Callable[[], Publish], kind: type[Exception]) -> None:
+    """Of 160 publishes at once, as many as fit are accepted; the others raise, pickled or not."""
+    found = _contend(open_producer)
+    for number in range(ROUNDS):
+        refused = [error for at, errors, _ in found if at == number for error in errors]
+        assert len(refused) == PROCESSES * EACH - CAPACITY
+        assert all(isinstance(error, kind) for error in refused)
+        assert min(error.retry_after for error in refused) >= 1
+        told = {(error.scope, error.limit, error.waiting, error.workspace) for error in refused}
+        assert told == {("workspace", CAPACITY, CAPACITY, f"full-{number}")}
+    # a connection's retries would make every round wait 0.6 s; a busy machine delays a few
+    assert median(slowest for *_, slowest in found) < 0.5, "a refusal is no connection error"
+
+
+@pytest.mark.story
 def test_capacity_is_exact_under_contention(shop: Any) -> None:
     """Of 160 concurrent publishes into a capacity of 50, exactly 50 succeed, 20 times out of 20.
 
@@ -32,6 +84,7 @@ def test_capacity_is_exact_under_contention(shop: Any) -> None:
     open_producer()(0, "another")
 
 
+@pytest.mark.story
 @pytest.mark.parametrize("waiting", [0, 1, 3, 6])
 def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> None:
     """A group of five needs room for five."""
@@ -51,6 +104,7 @@ def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> No
         assert core.depth("celery") == waiting + (5 if waiting <= 1 else 0)
 
 
+@pytest.mark.story
 def test_a_producer_waits_no_longer_than_block_seconds(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,3 +123,45 @@ def test_a_producer_waits_no_longer_than_block_seconds(
     monkeypatch.setattr(pool, "is_worker", lambda: True)
     with pytest.raises(fairqueue.CapacityExceeded):
         publisher.send("work", 3, workspace="ada")
+
+
+TARIFF = """
+import json
+import pathlib
+
+def limits_of(workspace):
+    return json.loads(pathlib.Path(__file__).with_name("tariff.json").read_text()).get(workspace)
+"""
+
+
+def test_a_provider_s_limit_holds_and_changes_in_flight(
+    shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds from the first job on; an invalidated limit acts on the backlog, and 0 stops it."""
+    name, answers = f"tariff_{secrets.token_hex(4)}", tmp_path / "tariff.json"
+    (tmp_path / f"{name}.py").write_text(TARIFF)
+    monkeypatch.syspath_prepend(tmp_path)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    source = f"{name}:limits_of"
+    answers.write_text('{"ada": {"concurrency": 1}, "bea": {"concurrency": 2}}')
+    url = shop.url(limit_provider=source)
+    publisher = shop.publisher(url)
+    for n in range(6):
+        for workspace in ("ada", "bea"):
+            publisher.send("work", n, kwargs={"seconds": 0.05}, workspace=workspace)
+    shop.worker("-P", "prefork", "-c", "4", url=url, PYTHONPATH=path)
+    shop.ledger.wait("end", 12)
+    assert shop.ledger.most_at_once(workspace="ada") == 1
+    assert shop.ledger.most_at_once(workspace="bea") <= 2
+
+    answers.write_text('{"ada": {"concurrency": 0}}')
+    with shop.core(limit_provider=source) as core:
+        core.invalidate_limits("ada")
+        assert core.limits.get(Scope.workspace("ada"))["concurrency"].value == 0
+        publisher.send("work", 6, workspace="ada")
+        publisher.send("work", 6, workspace="bea")
+        shop.ledger.wait("end", 7, workspace="bea")
+        assert len(shop.ledger.lines("start", workspace="ada")) == 6
+        answers.write_text('{"ada": {"concurrency": 1}}')
+        core.invalidate_limits("ada")
+    shop.ledger.wait("end", 7, workspace="ada")

@@ -13,8 +13,6 @@ from fairqueue import CapacityExceeded, Scope
 from tests.system.ledger import wait_for
 from tests.system.limits_of_one import limit_everything_to_one
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 POINTS = 8
 
 
@@ -45,8 +43,6 @@ def test_each_child_is_sent_once_wherever_the_worker_dies(family: Any, tmp_path:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
 def test_three_levels_where_everything_is_limited_to_one(family: Any, pool: str) -> None:
     """One process, and limits of one of the workspace, its group, each task and the total."""
-    if pool == "gevent":
-        pytest.importorskip("gevent")
     with family.core() as core:
         limit_everything_to_one(core, "shop.root", "shop.parent", "shop.child")
     url = family.url(total_concurrency=1)

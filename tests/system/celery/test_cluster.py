@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 import redis
@@ -18,9 +17,6 @@ from redis.crc import key_slot
 
 from tests.nodes import SLOTS, Cluster, cluster
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 SHARDS = 8
 NAMES = [f"workspace-{n}" for n in range(8)]
@@ -33,19 +29,15 @@ def nodes() -> Iterator[Cluster]:
 
 
 def url_of(nodes: Cluster, shop: Any, **settings: object) -> str:
-    query = {"namespace": shop.namespace, "workspace_from": "kwarg:tenant_id", **settings}
-    return f"fairqueue+cluster://{nodes.hosts}/0?{urlencode(query)}"
+    return str(shop.at(f"fairqueue+cluster://{nodes.hosts}/0", **settings))
 
 
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_an_unchanged_app_runs(shop: Any, nodes: Cluster, pool: str) -> None:
     """Jobs of all nodes within their limits, results, canvas, revokes and remote control."""
-    if pool == "gevent":
-        needs(pool)
     url = url_of(nodes, shop, shards=SHARDS, workspace_concurrency=1)
-    shop.config = {"result_backend": url}
-    worker = shop.worker("-P", pool, "-c", "4", url=url).ready()
-    publisher = shop.publisher(url, backend=url)
+    publisher = shop.open(pool, 4, url=url, results=True)
+    [worker] = shop.workers
     control = shop.control(publisher, worker)
 
     sent = {
@@ -116,14 +108,13 @@ def apart(namespace: str) -> str:
     return next(name for name in names if primary(name) != primary(f"{name}:0"))
 
 
-@pytest.mark.slow
 def test_a_primary_dies(shop: Any) -> None:
     """Its replica takes over, whichever node it is, and worker and producer go on."""
     with cluster(replicas=1) as nodes:
         shop.namespace = apart(shop.namespace)
         url = url_of(nodes, shop, shards=SHARDS, lease_seconds=60)
-        worker = shop.worker("-P", "threads", "-c", "4", url=url).ready()
-        publisher = shop.publisher(url)
+        publisher = shop.open("threads", 4, url=url)
+        [worker] = shop.workers
 
         def is_sent(n: int, name: str) -> bool:
             try:

@@ -12,9 +12,6 @@ import pytest
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import kill_clients
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
@@ -22,11 +19,7 @@ def test_killed_connections_run_nothing_twice(
     own_shop: Any, own_server: EmbeddedServer, pool: str
 ) -> None:
     """All connections are killed while late-acked tasks run: each runs once, the worker goes on."""
-    if pool == "gevent":
-        needs(pool)
-    url = own_shop.url(lease_seconds=6)
-    own_shop.worker("-P", pool, "-c", "2", url=url).ready()
-    publisher = own_shop.publisher(url)
+    publisher = own_shop.open(pool, lease_seconds=6)
     for n in range(6):
         publisher.send("work_late", n, kwargs={"seconds": 0.7}, workspace="ada")
     own_shop.ledger.wait("start", 2)
@@ -44,9 +37,7 @@ def test_a_restarted_redis_loses_and_repeats_nothing(
     own_shop: Any, own_server: EmbeddedServer, task: str
 ) -> None:
     """Redis is down for two seconds and comes back with its data: every job runs once."""
-    url = own_shop.url(lease_seconds=10)
-    own_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    publisher = own_shop.publisher(url)
+    publisher = own_shop.open(lease_seconds=10)
     for n in range(8):
         publisher.send(task, n, kwargs={"seconds": 1.0}, workspace="ada")
     own_shop.ledger.wait("start", 2)
@@ -63,9 +54,8 @@ def test_a_restarted_redis_loses_and_repeats_nothing(
 
 def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> None:
     """SIGTERM: running tasks end and are acked; no lease is held, no delivery was counted."""
-    url = shop.url()
-    worker = shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open()
+    [worker] = shop.workers
     for n in range(10):
         publisher.send("work_late", n, kwargs={"seconds": 0.6}, workspace="ada")
     shop.ledger.wait("start", 2)
@@ -97,9 +87,7 @@ def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
 
 def test_solo_reports_its_endings(shop: Any) -> None:
     """The solo pool blocks its loop; its endings reach the store nevertheless."""
-    url = shop.url(workspace_concurrency=1)
-    shop.worker("-P", "solo", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open("solo", 1, workspace_concurrency=1)
     publisher.send("work", 1, workspace="ada")
     publisher.send("work", 2, kwargs={"seconds": 2}, workspace="bea")
     shop.ledger.wait("start", 1, n=2)
@@ -112,7 +100,6 @@ def test_solo_reports_its_endings(shop: Any) -> None:
 @pytest.mark.parametrize("pool", ["gevent", "eventlet"])
 def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
     """With greenlets, without Celery's event loop, limits hold and no job runs twice."""
-    needs(pool)
     url = shop.url(workspace_concurrency=2)
     publisher = shop.publisher(url)
     for n in range(30):

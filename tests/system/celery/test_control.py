@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -17,10 +16,9 @@ import pytest
 from celery import chord
 from celery.exceptions import ChordError
 
+from tests.nodes import free_port
 from tests.system.celery.conftest import APPS
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 tenants = (f"workspace-{n}" for n in itertools.count())
 
@@ -127,22 +125,26 @@ def test_control_changes_a_running_worker(publisher: Any, ask: Any, first: str) 
 
 
 def test_consumers_come_and_go(office: Any, publisher: Any, ask: Any, first: str) -> None:
-    """add_consumer takes a new queue at once; after cancel_consumer its jobs wait."""
+    """add_consumer takes a new queue at once; after cancel_consumer its jobs wait for the next."""
     control = publisher.app.control
     there = {"destination": [first], "reply": True, "timeout": 60, "limit": 1}
     control.add_consumer("visitors", **there)
-    publisher.send("work", 1, workspace="a", queue="visitors")
-    office.ledger.wait("end", 1, n=1)
+    for n in range(4):  # more than there are processes
+        publisher.send("work", n, workspace=str(n), queue="visitors", kwargs={"seconds": 1.0})
+    office.ledger.wait("start", 2)
     assert {queue["name"] for queue in ask("active_queues")} == {"celery", "visitors"}
 
     control.cancel_consumer("visitors", **there)
-    publisher.send("work", 2, workspace="a", queue="visitors")
-    publisher.send("work", 3, workspace="a")
-    office.ledger.wait("end", 1, n=3)
+    publisher.send("work", 4, workspace="a", queue="visitors")
+    publisher.send("work", 5, workspace="a")
+    office.ledger.wait("end", 1, n=5)
 
-    assert not office.ledger.lines("start", n=2)
+    assert len(office.ledger.lines("start")) == 3
     with office.core() as core:
-        assert core.depth("visitors") == 1
+        assert core.depth("visitors") == 3
+    control.add_consumer("visitors", **there)
+    office.ledger.wait("end", 6)
+    control.cancel_consumer("visitors", **there)
 
 
 def test_purge_drops_waiting_and_scheduled_jobs(office: Any, publisher: Any) -> None:
@@ -263,12 +265,6 @@ def _drained(connection: Any) -> bool:
 
 
 # Flower
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 EXPIRED = 300
 SMALL = ("ada", "bea", "cleo")
@@ -42,19 +42,6 @@ def test_limit_holds_and_small_workspaces_start_early(shop: Any) -> None:
     for workspace in ("big", *SMALL):
         assert shop.ledger.most_at_once(workspace=workspace) <= 2
     assert max(i for i, row in enumerate(order) if row["workspace"] != "big") < 330 / 4
-
-
-def test_without_a_limit_small_workspaces_still_start_early(shop: Any) -> None:
-    """Without a limit the 30 small jobs are among the first 70 starts."""
-    url = shop.url()
-    flood(shop, url, seconds=0.01)
-    shop.worker("-P", "prefork", "-c", "4", url=url).ready()
-
-    shop.ledger.wait("end", 330)
-
-    order = starts(shop)
-    assert len(order) == 330
-    assert sum(row["workspace"] != "big" for row in order[:70]) == 30
 
 
 def test_tasks_that_expired_while_no_worker_ran_delay_no_other_workspace(

@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
 from tests.wrong_values import WRONG, nested
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SEED = 12
 PER_FIELD = 2
@@ -94,8 +91,6 @@ def fuzzed(chance: random.Random) -> Iterator[bytes]:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
 def test_no_message_brings_a_worker_down(shop: Any, pool: str) -> None:
     """Each job is done or a dead letter; the same worker runs the next job and holds no slot."""
-    if pool == "gevent":
-        needs(pool)
     url = shop.url(unknown_task_returns=0, max_deliveries=2, workspace_concurrency=3)
     shop.config = {"result_backend": url, "task_track_started": True}
     worker = shop.worker("-P", pool, "-c", "2", "-E", url=url).ready()

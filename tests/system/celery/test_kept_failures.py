@@ -7,28 +7,13 @@ from typing import Any
 import pytest
 
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 
-@pytest.mark.parametrize(
-    "pool",
-    [
-        "prefork",
-        pytest.param("threads", marks=pytest.mark.slow),
-        pytest.param("gevent", marks=pytest.mark.slow),
-        pytest.param("solo", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
 @pytest.mark.parametrize("task", ["flaky", "late_flaky"])
 def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) -> None:
     """After its last retry, acked early or late, with its traceback; others leave nothing."""
-    if pool == "gevent":
-        needs(pool)
-    url = shop.url(keep_failures=True)
-    shop.worker("-P", pool, "-c", "2", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open(pool, keep_failures=True)
     seconds = {"seconds": 0.0} if task == "late_flaky" else {}
     publisher.send(task, 1, kwargs={"failures": 99, **seconds}, workspace="ada")
     publisher.send(task, 2, kwargs={"failures": 1, **seconds}, workspace="ada")
@@ -51,9 +36,7 @@ def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) ->
 
 def test_without_the_setting_nothing_is_kept(shop: Any) -> None:
     """The result backend has what became of the task."""
-    url = shop.url()
-    shop.worker("-P", "threads", "-c", "2", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open("threads")
     publisher.send("flaky", 1, kwargs={"failures": 99}, workspace="ada")
     shop.ledger.wait("start", 4, workspace="ada", seconds=30)
     publisher.send("work", 2, workspace="ada")

@@ -1,14 +1,18 @@
-"""Long tasks and killed workers: which jobs run again, and when."""
+"""Long tasks, killed workers and recycled children: which jobs run again, and when."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.system
+from tests.system.ledger import wait_for
 
 
 def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
@@ -52,3 +56,85 @@ def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:
 
     assert shop.ledger.lines("start")[1]["at"] - killed < 8
     shop.ledger.wait("end", 1)
+
+
+LEASE_SECONDS = 1.0
+KILLS = 3
+JOBS = 100
+"""More than one worker starts before it is killed."""
+
+MOST_UNBEGUN = 8
+"""Acked, handed to a process, and not begun when the worker is killed: some of these are lost."""
+
+
+def kill_group(worker: Any) -> None:
+    """Kill the worker and all its children at once, as a lost host does."""
+    children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text()
+    for pid in (worker.pid, *map(int, children.split())):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    worker.process.wait()
+
+
+@pytest.mark.parametrize(("pool", "seconds"), [("prefork", 0.03), ("threads", 0.03)])
+def test_no_early_acked_task_starts_twice(shop: Any, pool: str, seconds: float) -> None:
+    """Each is started at most once; what did not begin runs on the next worker."""
+    url = shop.url(lease_seconds=LEASE_SECONDS, max_deliveries=9)
+    publisher, kwargs = shop.publisher(), {"seconds": seconds}
+    for n in range(JOBS * KILLS):
+        publisher.send("work", n, kwargs=kwargs, workspace="ada")
+    for kills in range(KILLS):
+        worker = shop.worker("-P", pool, "-c", "4", url=url)
+        done = len(shop.ledger.lines("start"))
+        wait_for(lambda: len(shop.ledger.lines("start")) > done + 30 + kills)  # noqa: B023
+        kill_group(worker)
+    shop.worker("-P", pool, "-c", "4", url=url)
+
+    wait_for(lambda: shop.row("ada") is None or shop.row("ada").waiting + shop.running("ada") == 0)
+    starts = Counter(row["n"] for row in shop.ledger.lines("start"))
+    assert max(starts.values()) == 1
+    assert len(starts) > JOBS * KILLS - KILLS * MOST_UNBEGUN
+
+
+@pytest.mark.parametrize("pool", ["prefork", "gevent"])
+def test_autoscale_grows_with_the_load(shop: Any, pool: str) -> None:
+    """With --autoscale=4,1 four jobs run at once, and no more."""
+    publisher = shop.open(pool, 1, "--autoscale=4,1")
+    for n in range(12):
+        publisher.send("work", n, kwargs={"seconds": 0.5}, workspace="ada")
+
+    shop.ledger.wait("end", 12)
+
+    assert shop.ledger.most_at_once() == 4
+    assert len(shop.ledger.lines("start")) == 12
+
+
+def test_recycled_children_lose_nothing(shop: Any) -> None:
+    """With --max-tasks-per-child=3 every job runs once."""
+    publisher = shop.open("prefork", 2, "--max-tasks-per-child=3")
+    for n in range(30):
+        publisher.send("work", n, workspace="ada")
+
+    shop.ledger.wait("end", 30)
+
+    assert sorted(row["n"] for row in shop.ledger.lines("start")) == list(range(30))
+    assert len({row["pid"] for row in shop.ledger.lines("start")}) >= 5
+
+
+def test_several_workers_share_without_doubling(shop: Any) -> None:
+    """Three workers, one killed and replaced: all late-acked jobs run, limits hold."""
+    url = shop.url(workspace_concurrency=2, lease_seconds=2)
+    workers = [shop.worker("-P", "prefork", "-c", "2", url=url) for _ in range(3)]
+    for worker in workers:
+        worker.ready()
+    publisher = shop.publisher(url)
+    for n in range(90):
+        publisher.send("work_late", n, kwargs={"seconds": 0.03}, workspace=f"t{n % 3}")
+    shop.ledger.wait("start", 15)
+    workers[0].kill()
+
+    wait_for(lambda: len({row["n"] for row in shop.ledger.lines("end")}) == 90, seconds=40)
+
+    starts = [(row["workspace"], row["n"]) for row in shop.ledger.lines("start")]
+    assert set(starts) == {(f"t{n % 3}", n) for n in range(90)}
+    assert len(starts) <= 90 + 2

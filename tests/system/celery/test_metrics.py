@@ -1,4 +1,4 @@
-"""A worker that serves metrics: its main process counts what all of its children run."""
+"""A worker's main process counts what all of its children run; each child makes its spans."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.metrics.scraping import Samples, fetch, free_port
+from tests.metrics.scraping import Samples, fetch
+from tests.nodes import free_port
 from tests.system.celery.conftest import Worker
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
+from tests.tracing.spans import exporter, named, trace_of
 
 TASKS = 6
 
@@ -36,8 +35,6 @@ def _acked(worker: Any) -> float:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
 def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
     """Once each, whichever process or thread runs it; a retry and a failure as what they are."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     url = shop.url(metrics_bind=f"127.0.0.1:{free_port()}")
     worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
     publisher = shop.publisher()
@@ -75,3 +72,20 @@ def test_a_worker_without_the_setting_serves_nothing(shop: Any) -> None:
         assert [row.name for row in core.activity.table("queue")] == ["celery"]
     assert (rows["ada"].starts, rows["ada"].ends, rows["ada"].failures) == (1, 1, 0)
     assert (rows["bea"].starts, rows["bea"].failures) == (1, 1)
+
+
+def test_a_child_continues_the_trace_of_the_publish(shop: Any) -> None:
+    """The task finds it current, with how long its job waited; the main process makes none."""
+    exporter().clear()
+    shop.app_name = "traced"
+    url = shop.url(tracing="true")
+    worker = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    shop.publisher(url).send("traced.work", workspace="ada")
+    shop.ledger.wait("span", 1)
+    (publish,) = named("publish celery")
+    (span,), (run,) = shop.ledger.lines("span"), shop.ledger.lines("run")
+    assert span["name"] == "process celery"
+    assert trace_of(publish) == span["trace"] == run["trace"]
+    assert 0 <= span["waited"] < 60
+    assert run["parent"] == worker.pid
+    assert span["pid"] == run["pid"] != worker.pid

@@ -7,11 +7,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 NUMERIC = ("priority", "time_limit", "soft_time_limit", "retries")
 IDS = ("root_id", "parent_id", "group_id", "correlation_id", "reply_to")

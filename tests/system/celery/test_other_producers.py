@@ -18,8 +18,6 @@ from celery import Celery
 from fairqueue import FairQueue
 from tests.system.celery.conftest import APPS
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture(scope="module")
 def depot(open_a_shop: Callable[..., Any]) -> Any:

@@ -12,8 +12,6 @@ from click.testing import CliRunner
 from fairqueue.cli import main
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 WORKSPACES = ("ada", "bob", "cleo", "dan")
 EACH = 50
 

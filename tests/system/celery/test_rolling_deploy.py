@@ -19,8 +19,6 @@ from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:

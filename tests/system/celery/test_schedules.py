@@ -13,7 +13,6 @@ import pytest
 from fairqueue_celery import schedules_of
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
 LONG = (pytest.mark.long, pytest.mark.timeout(600))
 
 

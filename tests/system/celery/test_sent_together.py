@@ -14,18 +14,8 @@ from celery import chain, chord, group
 
 import fairqueue_celery
 
-pytestmark = pytest.mark.system
-
 LARGE = 130
 """More than one call takes."""
-
-
-def start(shop: Any, **settings: object) -> Any:
-    """A publisher and a worker, with results."""
-    url = shop.url(**settings)
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    return shop.publisher(url, backend=url)
 
 
 def ran(shop: Any, n: int) -> Counter[int]:
@@ -43,7 +33,7 @@ def test_what_is_sent_together_runs_once(shop: Any) -> None:
 
     And a chord whose header waits for the results of its own first tasks while it is made.
     """
-    publisher = start(shop)
+    publisher = shop.open(results=True)
     work = [publisher.signature("work", n, workspace="ada", immutable=True) for n in range(LARGE)]
     assert group(work).apply_async().get(timeout=60) == list(range(LARGE))
     assert ran(shop, LARGE) == once(range(LARGE))

@@ -8,20 +8,15 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
 from celery import chord, group
 from kombu.exceptions import OperationalError
 
-from fairqueue import Scope
 from tests.nodes import Spread, spread
 from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
-from tests.system.ledger import most_at_once, wait_for
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
+from tests.system.ledger import wait_for
 
 JOBS_EACH = 4
 
@@ -34,12 +29,7 @@ class SpreadShop(Shop):
         self.servers = servers
 
     def url(self, **settings: object) -> str:
-        return self.at(self.servers.hosts, **settings)
-
-    def at(self, hosts: str, **settings: object) -> str:
-        """The broker's URL at these servers."""
-        query = {"namespace": self.namespace, "workspace_from": "kwarg:tenant_id", **settings}
-        return f"fairqueue://{hosts}/0?{urlencode(query)}"
+        return self.at(f"fairqueue://{self.servers.hosts}/0", **settings)
 
     @property
     def workspaces(self) -> list[str]:
@@ -74,12 +64,8 @@ def wide_shop(servers: Spread, namespace: str, tmp_path: Path) -> Iterator[Sprea
 @pytest.mark.parametrize("pool", ["prefork", "gevent"])
 def test_an_unchanged_app_runs_on_both_servers(wide_shop: SpreadShop, pool: str) -> None:
     """Every job runs once, and a workspace has its limit wherever it lives; canvas and results."""
-    if pool == "gevent":
-        needs(pool)
-    url = wide_shop.url(workspace_concurrency=2, lease_seconds=30)
-    wide_shop.config = {"result_backend": url}
-    worker = wide_shop.worker("-P", pool, "-c", "8", url=url).ready()
-    publisher = wide_shop.publisher(url, backend=url)
+    publisher = wide_shop.open(pool, 8, results=True, workspace_concurrency=2, lease_seconds=30)
+    [worker] = wide_shop.workers
     control = wide_shop.control(publisher, worker)
 
     sent = {
@@ -127,53 +113,11 @@ def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: Spread
     lives.kill()
 
 
-def test_a_group_of_workspaces_of_both_servers(wide_shop: SpreadShop) -> None:
-    """It forms before its jobs; a producer and a worker that do not know it find it."""
-    url, members = wide_shop.url(), wide_shop.workspaces
-    publisher = wide_shop.publisher(url)
-    wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready()
-    with wide_shop.core() as core:
-        core.limits.set(Scope.workspace("org"), concurrency=2)
-        for name in members:
-            core.limits.set(Scope.workspace(name), parent="org")
-    for n in range(JOBS_EACH):
-        for name in members:
-            publisher.send("work", n, kwargs={"seconds": 0.1}, workspace=name)
-    wait_for(partial(wide_shop.ran_once, *range(JOBS_EACH)))
-    wide_shop.ledger.wait("end", len(members) * JOBS_EACH)
-    assert most_at_once(wide_shop.ledger.lines()) == 2
-    with wide_shop.core() as core:
-        shards = core.store.shards
-        wait_for(lambda: not any(shard.depth("celery", running=True) for shard in shards))
-        assert {core.limits.get(Scope.workspace(name))["parent"].value for name in members} == {
-            "org"
-        }
-
-
-def test_the_rate_of_a_task_holds_over_both_servers(wide_shop: SpreadShop) -> None:
-    """Two workers start ten a second of it in all, and use most of that."""
-    url = wide_shop.url()
-    publisher = wide_shop.publisher(url)
-    with wide_shop.core() as core:
-        core.limits.set(Scope.task("shop.work"), rate=10, burst=2)
-    for n in range(JOBS_EACH):
-        for name in wide_shop.workspaces:
-            publisher.send("work", n, workspace=name)
-    for _ in "12":
-        wide_shop.worker("-P", "threads", "-c", "4", url=url)
-    wait_for(partial(wide_shop.ran_once, *range(JOBS_EACH)))
-    starts = sorted(row["at"] for row in wide_shop.ledger.lines("start"))
-    assert len(starts) - 2 <= (starts[-1] - starts[0] + 0.3) * 10  # a start may be noted late
-    assert len(starts) >= (starts[-1] - starts[0]) * 5
-
-
 @pytest.mark.parametrize("shard", [0, 1])
 def test_a_job_of_any_server_is_revoked(wide_shop: SpreadShop, shard: int) -> None:
     """A running one is terminated, and a waiting one is taken out, on whichever server it is."""
-    url = wide_shop.url(workspace_concurrency=1, lease_seconds=30)
-    wide_shop.config = {"result_backend": url}
-    worker = wide_shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    publisher = wide_shop.publisher(url, backend=url)
+    publisher = wide_shop.open(results=True, workspace_concurrency=1, lease_seconds=30)
+    [worker] = wide_shop.workers
     control = wide_shop.control(publisher, worker)
     [workspace] = wide_shop.servers.workspaces(shard, 1)
     long = {"kwargs": {"seconds": 60}, "workspace": workspace}
@@ -220,64 +164,36 @@ class Outage:
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1], ids=["first", "second"])
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
-def test_the_second_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) -> None:
-    """The workspaces of the first go on meanwhile, and so do its producers.
+def test_a_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str, killed: int) -> None:
+    """Nothing is lost, and nothing runs twice: jobs that end meanwhile are finished later.
 
-    Nothing is lost, and nothing runs twice: jobs that end meanwhile are finished later.
+    Producers of the other server go on. So does the worker, but for the first, which has kombu's
+    own queues: it waits for that.
     """
-    if pool == "gevent":
-        needs(pool)
-    outage = Outage(wide_shop, pool, killed=1, lease_seconds=60)
-
+    outage = Outage(wide_shop, pool, killed=killed, lease_seconds=60)
     outage.node.kill()
-    for name in outage.kept:
-        wide_shop.ledger.wait("end", 4, workspace=name)
     assert all(outage.refuses(name) for name in outage.away)
     for name in outage.kept:
         outage.send(4, name)
-        wide_shop.ledger.wait("end", 5, workspace=name)
-    started = len(wide_shop.ledger.lines("start"))
+    if killed:
+        for name in outage.kept:
+            wide_shop.ledger.wait("end", 5, workspace=name)
+        assert len(wide_shop.ledger.lines("start")) < 40, "all jobs had started before the kill"
+    else:
+        wait_for(lambda: "Redis is away, looking for it" in outage.worker.log.read_text())
     outage.node.start()
     for name in outage.away:
         wide_shop.ledger.wait("end", 4, workspace=name)
         outage.send(4, name)
+    for name in wide_shop.workspaces:
         wide_shop.ledger.wait("end", 5, workspace=name)
-
-    assert started < 40, "all jobs had started before the server was killed"
     assert wide_shop.ran_once(*range(5))
     wait_for(lambda: not any(map(wide_shop.running, wide_shop.workspaces)))
     assert outage.worker.stop() == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
-def test_the_first_server_dies_and_comes_back(wide_shop: SpreadShop, pool: str) -> None:
-    """It has kombu's own queues, so the worker waits for it; producers of the second go on."""
-    if pool == "gevent":
-        needs(pool)
-    outage = Outage(wide_shop, pool, killed=0, lease_seconds=60)
-
-    outage.node.kill()
-    assert all(outage.refuses(name) for name in outage.away)
-    for name in outage.kept:
-        outage.send(4, name)
-    wait_for(lambda: "Redis is away, looking for it" in outage.worker.log.read_text())
-    outage.node.start()
-    for name in wide_shop.workspaces:
-        wide_shop.ledger.wait("end", 4, workspace=name)
-    for name in outage.away:
-        outage.send(4, name)
-    for name in wide_shop.workspaces:
-        wide_shop.ledger.wait("end", 5, workspace=name)
-
-    assert wide_shop.ran_once(*range(5))
-    wait_for(lambda: not any(map(wide_shop.running, wide_shop.workspaces)))
-    assert outage.worker.stop() == 0
-
-
-@pytest.mark.slow
 def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
     """A worker also goes on when it is time to look whether a server has lost its limits."""
     outage = Outage(wide_shop, "threads", killed=1, lease_seconds=3)
@@ -293,7 +209,6 @@ def test_an_outage_longer_than_a_lease(wide_shop: SpreadShop) -> None:
             wide_shop.ledger.wait("end", 1, workspace=name, n=n)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)  # each change waits for half a minute, and a busy machine for more
 def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
     """A worker and a producer go on, from two shards to four and back, while the command is killed.
@@ -319,44 +234,14 @@ def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
     assert worker.stop() == 0
 
 
-def test_processes_start_while_the_second_server_is_away(wide_shop: SpreadShop) -> None:
-    """Workspaces of the first go on; the second gets the limits before its first job."""
-    node, url = wide_shop.servers.nodes[1], wide_shop.url(workspace_concurrency=1)
-    (here,), (there,) = (wide_shop.servers.workspaces(n, 1) for n in range(2))
-    node.kill()
-    worker = wide_shop.worker("-P", "threads", "-c", "4", url=url).ready()
-    publisher = wide_shop.publisher(url)
-    publisher.send("work", 0, workspace=here)
-    wide_shop.ledger.wait("end", 1, workspace=here)
-    once = {"workspace": there, "kwargs": {"seconds": 0.2}, "retry_policy": {"max_retries": 0}}
-
-    def is_accepted(n: int) -> bool:
-        try:
-            publisher.send("work", n, **once)
-        except OperationalError:
-            return False
-        return True
-
-    assert not is_accepted(0)
-    node.start()
-    wait_for(lambda: is_accepted(1))
-    assert is_accepted(2)
-    assert is_accepted(3)
-    wide_shop.ledger.wait("end", 3, workspace=there)
-    assert wide_shop.ledger.most_at_once(workspace=there) == 1
-    assert worker.stop() == 0
-
-
 def test_a_worker_with_other_shards_is_refused(wide_shop: SpreadShop) -> None:
     """The reason is in its log, and it takes no job."""
     first, second = wide_shop.servers.hosts.split(",")
     wide_shop.publisher().send("work", 1, workspace=wide_shop.workspaces[0])
     wrong = {
-        wide_shop.at(first): "are on 2 shards, and this process is set up for",
-        wide_shop.at(
-            f"{first},{second}", shards=4
-        ): "are on 2 shards, and this process is set up for",
-        wide_shop.at(f"{second},{first}"): "name the servers in the same order",
+        wide_shop.at(f"fairqueue://{first}/0"): "are on 2 shards, and this process is set up for",
+        wide_shop.url(shards=4): "are on 2 shards, and this process is set up for",
+        wide_shop.at(f"fairqueue://{second},{first}/0"): "name the servers in the same order",
     }
 
     workers = [wide_shop.worker("-P", "solo", url=url) for url in wrong]

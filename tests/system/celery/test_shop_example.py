@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -12,13 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from fairqueue import FairQueue
 from fairqueue.testing import Child, embedded_redis
+from tests.nodes import free_port
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 SHOP = Path(__file__).parents[3] / "examples" / "fastapi_shop"
 
@@ -51,9 +47,7 @@ def _order(url: str, org: str, *, seconds: float) -> int:
 
 def test_a_flood_is_refused_and_the_others_are_served(tmp_path: Path) -> None:
     """One customer runs two and has a hundred waiting: more is refused, and others do not wait."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
+    port = str(free_port())
     url, log = f"http://127.0.0.1:{port}", tmp_path / "worker"
     with embedded_redis(tcp=True) as server:
         env = {

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from celery import chord, group
@@ -16,8 +15,6 @@ from fairqueue import FairQueue, Scope
 from fairqueue._stores.redis.permissions import calls
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 PAGE = Path(__file__).parents[3] / "docs" / "operate" / "redis.md"
 SECRET = "hunter2-hunter2"
@@ -85,11 +82,9 @@ def test_the_core_needs_no_more_than_its_page_says(
 
 def test_celery_needs_no_more_than_its_page_says(server: EmbeddedServer, shop: Any) -> None:
     """Tasks, results, groups, chords, retries, countdowns, revokes, events and remote control."""
-    query = {"namespace": shop.namespace, "workspace_from": "kwarg:tenant_id"}
-    url = f"fairqueue://{login(server, 'celery')}/0?{urlencode(query)}"
-    shop.config = {"result_backend": url, "worker_send_task_events": True}
-    worker = shop.worker("-P", "prefork", "-c", "2", url=url).ready()
-    publisher = shop.publisher(url, backend=url)
+    shop.config = {"worker_send_task_events": True}
+    publisher = shop.open(url=shop.at(f"fairqueue://{login(server, 'celery')}/0"), results=True)
+    [worker] = shop.workers
     control = shop.control(publisher)
 
     assert publisher.send("work", 1, workspace="a").get(timeout=60) == 1

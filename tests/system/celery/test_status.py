@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from tests.system.celery.test_killed_at_once import kill_group
+from tests.system.celery.test_leases import kill_group
 from tests.system.ledger import wait_for
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def test_progress_is_seen_until_the_worker_is_killed(shop: Any) -> None:

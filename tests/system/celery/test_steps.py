@@ -7,11 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.system.ledger import wait_for
-
-pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 def test_no_step_that_was_recorded_runs_again(shop: Any) -> None:

@@ -1,9 +1,10 @@
-"""``fairqueues://``: a server with TLS, with certificates made here by one trusted authority."""
+"""TLS: one server, and Sentinels with their primary; certificates by one trusted authority."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -11,31 +12,30 @@ from urllib.parse import urlencode
 import pytest
 from kombu.exceptions import OperationalError
 
-from fairqueue import StoreUnavailable
-from fairqueue.testing import EmbeddedServer
-from tests.system.tls import Papers
+from fairqueue import FairQueue, StoreUnavailable
+from fairqueue.testing import find_server
+from tests.nodes import Node, free_port
+from tests.system.ledger import wait_for
+from tests.system.tls import Papers, knows_tls
 
-pytestmark = pytest.mark.system
+SERVICE = "mymaster"
 
 
-class TlsServer(EmbeddedServer):
-    """Speaks only TLS, and only to clients with a certificate."""
+class TlsNode(Node):
+    """A server whose clients come by TLS, with a certificate; tests come by its plain port."""
 
-    papers: Papers
-
-    def __init__(self, papers: Papers) -> None:
-        self.papers = papers
-        super().__init__(tcp=True)
-
-    def _config(self, *, persistent: bool) -> str:
-        plain = super()._config(persistent=persistent)
-        certificate, key = self.papers.server
-        return plain.replace(f"port {self.port}\n", "port 0\n") + (
-            f"tls-port {self.port}\n"
-            f'tls-cert-file "{certificate}"\n'
-            f'tls-key-file "{key}"\n'
-            f'tls-ca-cert-file "{self.papers.authority}"\n'
-            "tls-auth-clients yes\n"
+    def __init__(self, papers: Papers, lines: list[str], *options: str) -> None:
+        self.tls_port = free_port()
+        certificate, key = papers.server
+        super().__init__(
+            lines,
+            *options,
+            tls_port=self.tls_port,
+            tls_cert_file=certificate,
+            tls_key_file=key,
+            tls_ca_cert_file=papers.authority,
+            tls_auth_clients="yes",
+            tls_replication="yes",  # a Sentinel speaks TLS with what it watches
         )
 
 
@@ -45,51 +45,32 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
 
 
 @pytest.fixture(scope="module")
-def tls_server(papers: Papers) -> Iterator[TlsServer]:
-    try:
-        server = _started(papers)
-    except StoreUnavailable as error:
-        pytest.skip(f"no server here was built with TLS: {error}")
-    yield server
-    server.stop()
-
-
-def _started(papers: Papers) -> TlsServer:
-    server = TlsServer(papers)
-    try:
-        server.start()
-    except StoreUnavailable:  # the wheels' servers have no TLS: try without the first of PATH
-        server = TlsServer(papers)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PATH", os.environ["PATH"].partition(os.pathsep)[2])
-            server.start()
-    return server
+def node(papers: Papers) -> Iterator[TlsNode]:
+    """A server."""
+    if not knows_tls(find_server() or "no server"):
+        pytest.skip("the server here was built without TLS")
+    with contextlib.closing(TlsNode(papers, [])) as node:
+        node.start()
+        yield node
 
 
 @pytest.fixture
-def tls_url(tls_server: TlsServer, namespace: str) -> Callable[..., str]:
-    def url(**tls: object) -> str:
-        query = urlencode({"namespace": namespace, "workspace_from": "kwarg:tenant_id", **tls})
-        return f"fairqueues://{tls_server.tcp_address}/0?{query}"
-
-    return url
+def tls_url(node: TlsNode, shop: Any) -> Callable[..., str]:
+    return partial(shop.at, f"fairqueues://127.0.0.1:{node.tls_port}/0")
 
 
-def shown(papers: Papers, *, trust: Path | None = None) -> dict[str, Path]:
+def shown(papers: Papers, prefix: str = "", *, trust: Path | None = None) -> dict[str, object]:
     certificate, key = papers.client
     return {
-        "ssl_ca_certs": trust or papers.authority,
-        "ssl_certfile": certificate,
-        "ssl_keyfile": key,
+        f"{prefix}ssl_ca_certs": trust or papers.authority,
+        f"{prefix}ssl_certfile": certificate,
+        f"{prefix}ssl_keyfile": key,
     }
 
 
 def test_tasks_and_results_pass_over_tls(shop: Any, tls_url: Any, papers: Papers) -> None:
     """Worker, producer, control and results use one URL; both sides verify each other."""
-    url = tls_url(**shown(papers))
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    publisher = shop.publisher(url, backend=url)
+    publisher = shop.open(url=tls_url(**shown(papers)), results=True)
 
     assert publisher.send("work", 5, workspace="ada").get(timeout=60) == 5
     assert shop.control(publisher).ping(timeout=60, limit=1)
@@ -124,3 +105,51 @@ def test_a_client_without_a_certificate_is_refused(shop: Any, tls_url: Any, pape
 
     assert told
     assert url.split("@")[0].rsplit(":", 1)[1] not in told
+
+
+@pytest.fixture(scope="module")
+def sentinel(node: TlsNode, papers: Papers) -> Iterator[TlsNode]:
+    """One that watches that server, and has found it up."""
+    watch = [f"sentinel monitor {SERVICE} 127.0.0.1 {node.tls_port} 1"]
+    with contextlib.closing(TlsNode(papers, watch, "--sentinel")) as sentinel:
+        sentinel.start()
+        wait_for(lambda: flags(sentinel) == "master")
+        yield sentinel
+
+
+def flags(sentinel: Node) -> str:
+    """What it says of the primary; more than this one word if it does not reach it."""
+    with sentinel.client(decode_responses=True) as client:
+        return str(client.sentinel_masters()[SERVICE]["flags"])
+
+
+def address(sentinel: TlsNode, **options: object) -> str:
+    text = urlencode({"sentinel_ssl": "true", "ssl_cert_reqs": "required", **options})
+    return f"127.0.0.1:{sentinel.tls_port}/{SERVICE}/0?{text}"
+
+
+def test_the_core_over_sentinels(
+    sentinel: TlsNode, papers: Papers, namespace: str, tmp_path: Path
+) -> None:
+    """Both sides are verified, by the primary and by the Sentinel."""
+    both = {**shown(papers), **shown(papers, "sentinel_")}
+    with FairQueue(f"rediss+sentinel://{address(sentinel, **both)}", namespace=namespace) as queue:
+        assert queue.publish(b"x", queue="q")
+    stranger = Papers(tmp_path / "theirs").authority
+    for prefix in ("", "sentinel_"):
+        strange = {**both, **shown(papers, prefix, trust=stranger)}
+        url = f"rediss+sentinel://{address(sentinel, **strange)}"
+        with (
+            FairQueue(url, namespace=namespace) as queue,
+            pytest.raises(StoreUnavailable, match="certificate verify failed"),
+        ):
+            queue.publish(b"x", queue="q")
+
+
+def test_celery_over_sentinels(shop: Any, sentinel: TlsNode, papers: Papers) -> None:
+    """Worker, producer and results."""
+    both = {**shown(papers), **shown(papers, "sentinel_")}
+    own = {"namespace": shop.namespace, "workspace_from": "kwarg:tenant_id"}
+    url = f"fairqueues+sentinel://{address(sentinel, **both, **own)}"
+    publisher = shop.open(url=url, results=True)
+    assert publisher.send("work", 5, workspace="ada").get(timeout=60) == 5

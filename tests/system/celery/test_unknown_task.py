@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 import fairqueue_celery
-from tests.metrics.scraping import fetch, free_port
+from tests.metrics.scraping import fetch
+from tests.nodes import free_port
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 JOBS = 10
 UNKNOWN_JOBS = 200

@@ -12,8 +12,6 @@ import pytest
 
 from fairqueue.testing import embedded_redis
 
-pytestmark = pytest.mark.system
-
 EVERY_SECOND = {
     "visibility_timeout": 1,
     "unacked_restore_interval": 1,
@@ -29,7 +27,7 @@ HELD = 120
 @pytest.fixture(scope="module")
 def settled(open_a_shop: Callable[..., Any]) -> Any:
     """One worker with several queues, and the option that makes stock redeliver."""
-    shop = open_a_shop("curious")
+    shop = open_a_shop("shop")
     shop.config = IMPATIENT
     shop.worker("-P", "prefork", "-c", "1", "-Q", "celery,a,b,c,d,e", url=shop.url()).ready()
     return shop
@@ -78,7 +76,7 @@ def test_delayed_tasks_are_not_held_by_a_worker(settled: Any) -> None:
 def test_empty_queues_cost_no_turn(settled: Any, tmp_path: Path) -> None:
     """Kombu #166: the only job of the last queue is among the first to start despite a flood."""
     publisher, latch = settled.publisher(), tmp_path / "latch"
-    publisher.send("curious.hold", 0, workspace="x", kwargs={"latch": str(latch)}, queue="d")
+    publisher.send("held_late", 0, workspace="x", kwargs={"until": str(latch)}, queue="d")
     settled.ledger.wait("start", 1, workspace="x")
     for n in range(40):
         publisher.send("work", n, workspace="d", queue="d")
@@ -128,9 +126,7 @@ def test_stock_waits_after_a_kill(stock: Any) -> None:
 @pytest.mark.long
 def test_stock_holds_all_delayed_tasks_in_memory(stock: Any) -> None:
     """On ``redis://`` one worker takes every delayed task."""
-    url = stock.url()
-    stock.worker("-P", "prefork", "-c", "1", url=url).ready()
-    publisher = stock.publisher(url)
+    publisher = stock.open("prefork", 1)
     delay_many(publisher)
     time.sleep(2)
 

@@ -9,8 +9,6 @@ import pytest
 from fairqueue import FairQueue, JobState, Scope
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 @pytest.mark.parametrize("pool", ["prefork", "threads"])
 def test_a_wait_that_cannot_end_is_told(shop: Any, pool: str) -> None:

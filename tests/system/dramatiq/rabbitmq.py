@@ -15,6 +15,7 @@ from pathlib import Path
 import pika
 
 from fairqueue.testing import Child
+from tests.nodes import free_port
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 START_SECONDS = 60.0
@@ -25,18 +26,12 @@ def find_rabbitmq() -> bool:
     return SERVER.exists() and shutil.which("epmd") is not None
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 class RabbitServer:
     """One broker on loopback. Its port mapper is a child process of this one, not a daemon."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="fairqueue-rabbit-"))
-        self.port, self._distribution, self._mapper_port = (_free_port() for _ in range(3))
+        self.port, self._distribution, self._mapper_port = (free_port() for _ in range(3))
         mapper = {"ERL_EPMD_PORT": str(self._mapper_port), "ERL_EPMD_ADDRESS": "127.0.0.1"}
         self._env = {
             "PATH": os.environ["PATH"],

@@ -12,16 +12,12 @@ from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 from tests.system.limits_of_one import limit_everything_to_one
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
-
 POINTS = 8
 
 
 @pytest.mark.parametrize("command", ["dramatiq", "dramatiq-gevent"])
 def test_three_levels_where_everything_is_limited_to_one(redis_mill: Any, command: str) -> None:
     """One thread, and limits of one of the workspace, its group, each task and the total."""
-    if command == "dramatiq-gevent":
-        pytest.importorskip("gevent")
     settings = redis_mill.settings(total_concurrency=1)
     with redis_mill.core() as core:
         limit_everything_to_one(core, "root", "parent", "child")

@@ -14,8 +14,6 @@ from tests.system.needs import needs
 
 needs("gevent")
 
-pytestmark = pytest.mark.system
-
 
 def test_limits_and_retries(redis_mill: Any) -> None:
     """With 20 greenlets in a process, a limit holds, each job runs once, and retries run."""

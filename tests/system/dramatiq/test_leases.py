@@ -11,8 +11,6 @@ import pytest
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 def two_workers(mill: Any, settings: dict[str, Any], *, threads: int = 2) -> None:
     for _ in range(2):

@@ -11,8 +11,6 @@ from fairqueue import Scope
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 
 def test_messages_in_the_users_broker_are_adopted(mill: Any) -> None:
     """Old messages, including delayed ones, run once each within their workspace's limit."""

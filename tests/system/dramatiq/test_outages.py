@@ -14,14 +14,9 @@ from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.dramatiq.rabbitmq import RabbitServer, find_rabbitmq
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
 
-pytestmark = [
-    pytest.mark.system,
-    pytest.mark.slow,
-    # A connection that broke may lie in a cycle with its error, until it is collected.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+# A connection that broke may lie in a cycle with its error, until it is collected.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 LEASE_SECONDS = 3.0
@@ -129,8 +124,6 @@ def test_a_worker_stops_without_the_store(
     core_server: EmbeddedServer, core_mill: Mill, actor: str, command: str, how: str
 ) -> None:
     """Neither an end nor a retry can be stored: it exits, and says that the job runs again."""
-    if command == "dramatiq-gevent":
-        needs("gevent")
     settings = core_mill.settings(lease_seconds=60)
     worker = core_mill.worker("-p", "1", "-t", "2", settings=settings, command=command).ready()
     core_mill.broker(settings).enqueue(message(actor, 1, workspace="ada", seconds=1.0))

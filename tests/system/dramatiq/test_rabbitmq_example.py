@@ -7,13 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from fairqueue.testing import Child, embedded_redis
 from tests.system.dramatiq.rabbitmq import RabbitServer
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 APP = Path(__file__).parents[3] / "examples" / "dramatiq_rabbitmq"
 

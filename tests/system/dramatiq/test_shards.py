@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,11 +10,8 @@ import pytest
 
 from fairqueue import StoreUnavailable
 from tests.nodes import Spread, spread
-from tests.resharded import judge, play
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
-
-pytestmark = pytest.mark.system
 
 
 @pytest.fixture
@@ -56,32 +52,6 @@ def test_actors_run_on_both_servers(wide_mill: Mill, servers: Spread, number: st
     assert max(wide_mill.ledger.most_at_once(workspace=name) for name in names) <= 2
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)  # each change waits for half a minute, and a busy machine for more
-def test_the_number_of_shards_changes_under_load(wide_mill: Mill, servers: Spread) -> None:
-    """A worker and a producer go on, from two shards to four and back, while the command is killed.
-
-    Nothing is lost, nothing runs twice, and no workspace is above its limit.
-    """
-    settings = wide_mill.settings(workspace_concurrency=1, lease_seconds=60)
-    wide_mill.worker("-p", "1", "-t", "4", settings=settings).ready()
-    broker = wide_mill.broker(settings)
-
-    def publish(n: int, name: str) -> None:
-        sent = message("work", n, workspace=name, seconds=0.0)
-        while True:
-            try:
-                broker.enqueue(sent)
-            except StoreUnavailable:
-                time.sleep(0.05)
-            else:
-                return
-
-    sent = play(servers.url, wide_mill.namespace, publish, 2, 4, 2)
-    judge(wide_mill.ledger, sent)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_server_dies_and_comes_back(wide_mill: Mill, servers: Spread, killed: int) -> None:
     """The workspaces of the other go on, whichever it is; nothing is lost or run twice."""
@@ -107,12 +77,3 @@ def test_a_server_dies_and_comes_back(wide_mill: Mill, servers: Spread, killed: 
 
     assert ran(wide_mill) == Counter((name, n) for name in [*away, *kept] for n in range(5))
     wait_for(lambda: all(map(wide_mill.is_idle, [*away, *kept])))
-
-
-def test_a_worker_with_other_shards_is_refused(wide_mill: Mill, servers: Spread) -> None:
-    """The reason is in its log."""
-    settings = wide_mill.settings()
-    enqueue(wide_mill.broker(settings), servers.workspaces(0, 1), 1)
-    worker = wide_mill.worker("-p", "1", "-t", "1", settings={**settings, "shards": 4})
-    wait_for(lambda: "are on 2 shards, and this process is set up for 4" in worker.log.read_text())
-    assert not wide_mill.ledger.lines()

@@ -9,7 +9,7 @@ import pytest
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 
 def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:
@@ -29,19 +29,3 @@ def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:
 
     wait_for(lambda: mill.is_idle("ada"))
     assert [row["deliveries"] for row in mill.ledger.lines("novel")] == [1]
-
-
-def test_a_job_that_no_worker_can_run_becomes_a_dead_letter(mill: Any) -> None:
-    """An unknown actor after ``unknown_task_returns`` times, an unreadable body at once."""
-    settings = mill.settings(unknown_task_returns=1)
-    mill.worker("-p", "1", "-t", "2", settings=settings).ready()
-    broker = mill.broker(settings)
-    with mill.core() as core:
-        core.publish(b"\xff no message", queue="default", workspace="ada")
-        broker.enqueue(message("unheard_of", 1, workspace="ada"))
-        wait_for(lambda: mill.row("ada").dead == 2)
-        undecodable, unknown = core.dead.page("ada")
-    assert undecodable.reason.startswith("undecodable")
-    assert unknown.reason == "unknown_task"
-    broker.enqueue(message("work", 2, workspace="ada"))
-    mill.ledger.wait("end", 1, n=2)

@@ -16,7 +16,7 @@ from fairqueue.testing import embedded_redis
 from tests.system.ledger import wait_for
 from tests.system.stories.conftest import OFFICES, TASK, Operator
 
-pytestmark = [pytest.mark.system, pytest.mark.story]
+pytestmark = pytest.mark.story
 
 MOST_COMMANDS = 3
 

@@ -21,8 +21,6 @@ from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
 from tests.system.ledger import wait_for
 
-pytestmark = pytest.mark.system
-
 APP = Path(__file__).parent / "apps" / "outage.py"
 QUEUES = {"celery": "celery", "dramatiq": "default"}
 EVERY_SECONDS = 0.04  # of each of two processes: 50 requests a second

@@ -8,30 +8,22 @@ import socket
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
-import pytest
 
 from fairqueue import FairQueue
 from fairqueue.testing import Child
+from tests.system.ledger import wait_for
 
 HERE = Path(__file__).parent
-SERVERS = {
-    "uvicorn": ("uvicorn", "--log-level", "warning", "--uds", "{socket}", "asgi_site:app"),
-    "gunicorn": (
-        *("gunicorn", "--log-level", "error", "--threads", "4", "--bind", "unix:{socket}"),
-        "wsgi_site:app",
-    ),
-}
 LONGEST_SECONDS = 60.0
 
 
 @contextmanager
-def serving(kind: str, url: str, namespace: str) -> Iterator[tuple[Child, httpx.Client]]:
+def serving(url: str, namespace: str) -> Iterator[tuple[Child, httpx.Client]]:
     """A server on a socket of its own, and a client of it."""
     env = {
         **os.environ,
@@ -41,11 +33,11 @@ def serving(kind: str, url: str, namespace: str) -> Iterator[tuple[Child, httpx.
     }
     with tempfile.TemporaryDirectory(prefix="fq-") as folder:
         address = f"{folder}/s"
-        command = [word.format(socket=address) for word in SERVERS[kind]]
+        command = ["uvicorn", "--log-level", "warning", "--uds", address, "asgi_site:app"]
         child = Child([sys.executable, "-m", *command], env=env)
         transport = httpx.HTTPTransport(uds=address)
         try:
-            until(lambda: listens(address))
+            wait_for(lambda: listens(address))
             with httpx.Client(
                 transport=transport, base_url="http://site", timeout=LONGEST_SECONDS
             ) as client:
@@ -60,37 +52,26 @@ def listens(address: str) -> bool:
         return probe.connect_ex(address) == 0
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LONGEST_SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def hold(client: httpx.Client) -> None:
     with suppress(httpx.TransportError):
         client.get("/hold", headers={"X-Org": "acme"})
 
 
-@pytest.mark.slow
-@pytest.mark.system
-@pytest.mark.parametrize("kind", SERVERS)
-def test_servers_share_the_places(kind: str, redis_url: str, namespace: str) -> None:
+def test_servers_share_the_places(redis_url: str, namespace: str) -> None:
     """One serves acme's only request, the other rejects the next; after a kill it serves it."""
-    pytest.importorskip(kind)
     with (
         FairQueue(redis_url, namespace=namespace, brings_limits=False) as queue,
-        serving(kind, redis_url, namespace) as (first, one),
-        serving(kind, redis_url, namespace) as (_, other),
+        serving(redis_url, namespace) as (first, one),
+        serving(redis_url, namespace) as (_, other),
     ):
         holding = threading.Thread(target=hold, args=[one])
         holding.start()
-        until(lambda: queue.requests.in_flight("acme")[1] == 1)
+        wait_for(lambda: queue.requests.in_flight("acme")[1] == 1)
         rejected = other.get("/whose", headers={"X-Org": "acme"})
         assert rejected.status_code == httpx.codes.TOO_MANY_REQUESTS
         assert int(rejected.headers["Retry-After"]) >= 1
         assert other.get("/whose", headers={"X-Org": "b"}).json() == "b"
         os.killpg(first.pid, signal.SIGKILL)  # its workers, too: they would go on as orphans
         holding.join(LONGEST_SECONDS)
-        until(lambda: other.get("/whose", headers={"X-Org": "acme"}).text.strip() == '"acme"')
+        wait_for(lambda: other.get("/whose", headers={"X-Org": "acme"}).text.strip() == '"acme"')
     assert not holding.is_alive()

@@ -71,8 +71,6 @@ def hosts() -> Iterator[list[str]]:
         node.close()
 
 
-@pytest.mark.slow
-@pytest.mark.system
 def test_the_front_door_holds_its_limits_over_two_servers(hosts: list[str], namespace: str) -> None:
     """No more of a workspace, or of all, are inside than may be; and each shard serves its own."""
     url, ledger = f"redis://{','.join(hosts)}/0{SETTINGS}", f"redis://{hosts[0]}/0"

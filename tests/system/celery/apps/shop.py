@@ -49,15 +49,6 @@ def held_late(n: int, *, until: str, tenant_id: str | None = None) -> int:
     return n
 
 
-@app.task(acks_late=True)
-def relay_late(brokers: list[str], *, tenant_id: str | None = None) -> None:
-    """Send a task to each of these brokers."""
-    for url in brokers:
-        with app.connection_for_write(url) as connection:
-            app.send_task("shop.work", (1,), connection=connection, retry=False)
-    note("relayed", workspace=tenant_id)
-
-
 def burn(seconds: float) -> None:
     """Use the processor for this long."""
     until = time.monotonic() + seconds

@@ -17,9 +17,6 @@ import redis
 from tests.system.celery.endings import cells, report
 from tests.system.celery.endings.bench import bench
 from tests.system.celery.endings.endings import ENDINGS
-from tests.system.needs import needs
-
-pytestmark = pytest.mark.system
 
 REPORT = os.environ.get("FAIRQUEUE_TEST_ENDINGS")
 """A file to which each outcome is appended, a line per cell."""
@@ -60,8 +57,6 @@ def play(
     shop: Any, pool: str, names: Iterable[str], *, seconds: float = cells.SEEN_SECONDS
 ) -> None:
     """Play, note what was seen, and compare it with the table."""
-    if pool in cells.GREEN:
-        needs(pool)
     found = {}
     with bench(shop, pool) as stage:
         for name in names:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from tests.system.celery.endings.cells import CELERY, GREEN
-from tests.system.needs import needs
 
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 LEASE_SECONDS = 3.0
 FROZEN_SECONDS = 6.5
@@ -91,8 +90,6 @@ def test_an_early_acked_run_is_never_stopped(shop: Any, pool: str) -> None:
 @pytest.mark.parametrize("pool", [*STOPPABLE_GREENLETS, *UNSTOPPABLE])
 def test_only_the_new_run_counts(shop: Any, pool: str) -> None:
     """Once its process goes on, a stale greenlet is ended; another run sees that it is lost."""
-    if pool in GREEN:
-        needs(pool)
     frozen = freeze_the_worker_of(shop, "watch_late", pool)
     shop.ledger.wait("called back", 1)
     time.sleep(WATCHED_SECONDS - FROZEN_SECONDS + 1)
@@ -123,8 +120,6 @@ def test_only_the_new_run_counts(shop: Any, pool: str) -> None:
 )
 def test_leases_are_renewed_beside_a_busy_interpreter(shop: Any, pool: str, task: str) -> None:
     """CPU-bound work, or C code that keeps the GIL, for longer than a lease runs once."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
     shop.app_name = "ending_tasks"
     url = shop.url(lease_seconds=LEASE_SECONDS)
     for worker in [shop.worker("-P", pool, "-c", "1", url=url) for _ in range(2)]:

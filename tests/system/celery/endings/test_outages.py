@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.system.needs import needs
-
-pytestmark = [pytest.mark.system, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds: float) -> None:
@@ -25,24 +23,10 @@ def run_through(shop: Any, pool: str, *, lease: float, away: float, task_seconds
     shop._server.kill()
     time.sleep(away)
     shop._server.start()
-    back = time.monotonic()
     shop.ledger.wait("end", 1, workspace="work", seconds=60)
     shop.ledger.wait("end", 1, workspace="work_late", seconds=60)
     publisher.send("work", 2, workspace="afterwards")
     shop.ledger.wait("end", 1, workspace="afterwards")
-    shop.resumed = time.monotonic() - back
-
-
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
-def test_an_outage_shorter_than_the_lease_costs_nothing(own_shop: Any, pool: str) -> None:
-    """Redis is down for 20 s and keeps its data: each job runs once, the workers go on."""
-    if pool in {"gevent", "eventlet"}:
-        needs(pool)
-    run_through(own_shop, pool, lease=30, away=20, task_seconds=24)
-
-    for workspace in ("work", "work_late"):
-        assert len(own_shop.ledger.lines("start", workspace=workspace)) == 1
-        assert len(own_shop.ledger.lines("end", workspace=workspace)) == 1
 
 
 def test_an_outage_longer_than_the_lease_stops_late_acked_jobs(own_shop: Any) -> None:

@@ -1,0 +1,135 @@
+"""What a worker says of itself and its jobs; many queues, and a full Redis."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import dramatiq
+import pytest
+
+from fairqueue import Scope
+from fairqueue.testing import embedded_redis
+from tests.metrics.scraping import Samples, fetch
+from tests.nodes import free_port
+from tests.system.dramatiq.conftest import Mill, message
+from tests.system.ledger import wait_for
+
+
+@pytest.mark.story
+def test_twenty_queues_and_two_threads(redis_mill: Any) -> None:
+    """An idle queue delays no other: jobs of any of 20 queues start at once."""
+    settings = redis_mill.settings()
+    redis_mill.worker("-p", "1", "-t", "2", settings=settings, MILL_QUEUES="20").ready()
+    broker = redis_mill.broker(settings)
+    sent = {}
+    for n in range(60):
+        queue = 3 if n % 2 else n // 2 % 20
+        broker.enqueue(message(f"turn_{queue}", n, workspace="ada", queue=f"q{queue}"))
+        sent[n] = time.monotonic()
+        time.sleep(0.02)
+    redis_mill.ledger.wait("end", 60)
+    waits = [row["at"] - sent[row["n"]] for row in redis_mill.ledger.lines("start")]
+    assert median(waits) < 0.25, "an idle queue's wait is a second"
+
+
+MESSAGES = 8
+
+
+def _sum(urls: list[str], name: str) -> dict[str, float]:
+    """Over all processes, by the last label."""
+    found: dict[str, float] = {}
+    scrapes: list[Samples] = [fetch(url) for url in urls]
+    for samples in scrapes:
+        for (metric, *labels), value in samples.items():
+            if metric == f"fairqueue_{name}":
+                found[labels[0]] = found.get(labels[0], 0) + value
+    return found
+
+
+def test_every_process_serves_what_it_runs(mill: Any) -> None:
+    """Together they have each run once, a retry and a failure as what they are."""
+    settings = mill.settings(metrics_bind=f"127.0.0.1:{free_port()}")
+    worker = mill.worker("-p", "2", "-t", "2", settings=settings).ready(2)
+    broker = mill.broker(settings)
+    for n in range(MESSAGES):
+        broker.enqueue(message("work", n, workspace="ada"))
+    broker.enqueue(message("fails_twice", 1, workspace="bea", tries=1))
+    broker.enqueue(message("work", 99, workspace="bea", seconds="no number"))
+    mill.ledger.wait("end", MESSAGES + 1, seconds=60)
+    urls = re.findall(r"metrics of this worker are at (\S+)", worker.log.read_text())
+    assert len(set(urls)) == 2
+    expected = {"succeeded": MESSAGES + 1, "retried": 1, "failed": 1}
+    wait_for(lambda: _sum(urls, "runs_total") == expected, seconds=30)
+    wait_for(lambda: _sum(urls, "jobs_started_total") == {"default": MESSAGES + 3}, seconds=30)
+
+
+def test_an_actor_that_failed_for_good_is_kept(mill: Any) -> None:
+    """After its last retry, with its traceback; a retry that succeeds leaves nothing."""
+    settings = mill.settings(keep_failures=True)
+    mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+    broker = mill.broker(settings)
+    broker.enqueue(message("fails_twice", 1, workspace="ada", tries=99))
+    broker.enqueue(message("fails_twice", 2, workspace="ada", tries=1))
+    mill.ledger.wait("end", 1, n=2, seconds=30)
+    mill.ledger.wait("start", 6, n=1, seconds=30)
+    with mill.core() as core:
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
+        (letter,) = core.dead.page("ada")
+        assert (letter.reason, letter.job.task) == ("failed", "fails_twice")
+        assert letter.details.rstrip().endswith("RuntimeError: not yet")
+        assert "Traceback" in letter.details
+        assert core.doctor.audit() == []
+        assert core.dead.replay("ada", letter.job.id)
+        mill.ledger.wait("start", 7, n=1, seconds=30)
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
+
+
+def test_a_wait_that_cannot_end_is_told(mill: Any) -> None:
+    """The log, ``why`` and the doctor say the same; a higher limit lets both end."""
+    settings = mill.settings(workspace_concurrency=1)
+    worker = mill.worker("-p", "1", "-t", "2", settings=settings, app="waiting").ready()
+    mill.broker(settings).enqueue(message("parent", 1, workspace="ada"))
+    mill.ledger.wait("start", 1)
+    with mill.core() as core:
+        wait_for(core.views.blocked_waits, seconds=30)
+        (wait,) = core.views.blocked_waits()
+        names = "task 'parent'", "task 'child'", "workspace 'ada' has 1 of 1 taken", "pipeline"
+        assert [name in wait.text for name in names] == [True] * 4
+        assert core.views.why(wait.child_id).waits == (wait.text,)
+        remarks = core.doctor.checkup().remarks
+        assert [one.text for one in remarks if one.about == "waits"] == [wait.text]
+        assert wait.text in worker.log.read_text()
+        core.limits.set(Scope.workspace("ada"), concurrency=2)
+        mill.ledger.wait("end", 1)
+
+
+def test_a_worker_boots_on_a_full_redis(namespace: str, tmp_path: Path) -> None:
+    """It runs what waits, says why nothing is adopted, and adopts once there is room."""
+    with embedded_redis() as server:
+        mill, client = Mill(server.url, server.url, namespace, tmp_path), server.client()
+        try:
+            settings = mill.settings(workspace_concurrency=2, lease_seconds=2)
+            broker = mill.broker(settings)
+            broker.enqueue(message("work", 1, workspace="ada"))
+            mill.broker().enqueue(message("work", 3, workspace="cleo"))  # without the middleware
+            client.config_set("maxmemory", 1)
+            worker = mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+            mill.ledger.wait("end", 1, n=1)
+            told = (
+                "nothing is adopted from queue 'default' of the user's broker, retrying: Redis is"
+            )
+            wait_for(lambda: f"{told} out of memory" in worker.log.read_text(), seconds=20)
+            assert "Traceback" not in worker.log.read_text()
+            with pytest.raises(dramatiq.errors.ConnectionClosed, match="Redis is out of memory"):
+                broker.enqueue(message("work", 4, workspace="ada"))
+
+            client.config_set("maxmemory", 0)
+            mill.ledger.wait("end", 1, n=3)
+            assert worker.stop() == 0
+            assert {line["n"] for line in mill.ledger.lines("start")} == {1, 3}
+        finally:
+            mill.close()
