@@ -98,10 +98,10 @@ def test_a_message_in_a_stock_list_is_adopted(
 
 
 def test_an_adopted_message_is_found_by_its_task_s_id(
-    make_app: Any, redis_url: str, namespace: str
+    make_app: Any, redis_url: str, socket_url: str
 ) -> None:
     """So it can be revoked, and explained, as a task that was sent here."""
-    app = make_app(on_fairqueue(redis_url, namespace))
+    app = make_app(socket_url)
     producer = make_app(redis_url.replace("unix://", "redis+socket://"))
     sent = [producer.send_task("double", (n,), countdown=600) for n in range(2)]
     core = queue_of(app)
