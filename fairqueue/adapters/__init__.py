@@ -130,8 +130,8 @@ from fairqueue._worker.unknown_task import UNKNOWN_TASK, UnknownTaskBackoff
 from fairqueue.adapters.batch import Batch, Batches, Collected
 from fairqueue.adapters.error_translation import translate_errors
 from fairqueue.messages import PARENT
-from fairqueue.operate.similar_names import similar_names
 from fairqueue.operate.statuses import Watch as JobWatch
+from fairqueue.operate.unseen_names import similar_names
 from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
 from fairqueue.step import end_steps
 
