@@ -191,6 +191,8 @@ class Claimers:
 
     def _next(self, queues: Sequence[str], left: Sequence[Claimer]) -> Claimer:
         """Return the shard to ask; shards of servers that have just failed come last."""
+        if len(left) == 1:
+            return left[0]
         among = [each.number for each in left if not each.rests] or [each.number for each in left]
         ending = {shard.number for shard in left if shard.pending}
         return self._shards[self._order.first(queues, among, ending)]
