@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue._stores import views
+from fairqueue._stores import lists
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate import Operators
 from fairqueue.rows import DeadFilter
@@ -80,7 +80,7 @@ def test_workspaces_tell_how_many_died_since(
     world: World, begun: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the deaths of the last hour are right for any number of workspaces, page by page."""
-    monkeypatch.setattr(views, "WORKSPACES_AT_ONCE", 1)
+    monkeypatch.setattr(lists, "WORKSPACES_AT_ONCE", 1)
     told = {row[1:] for row in world.store.dead_workspaces(since=begun + 25)}
     assert told == {("a", 2), ("b: {x}", 1)}
     assert {row[1:] for row in world.store.dead_workspaces()} == {("a", 3), ("b: {x}", 2), ("c", 1)}
@@ -164,8 +164,8 @@ def test_pages_join(
     world: World, admin: Operators, begun: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many letters a workspace has, each step looks at a few."""
-    monkeypatch.setattr(views, "LETTERS_AT_ONCE", 2)
-    monkeypatch.setattr(views, "WORKSPACES_AT_ONCE", 1)
+    monkeypatch.setattr(lists, "LETTERS_AT_ONCE", 2)
+    monkeypatch.setattr(lists, "WORKSPACES_AT_ONCE", 1)
     assert found(admin) == ["d0", "d4", "d5", "d1", "d3", "d2"]
     assert found(admin, DeadFilter(workspace="a", task="render")) == ["d4"]
 
