@@ -90,7 +90,7 @@ set_aside | hash | `kind name`: when, and the text of what could not be read; `#
   | an operator; 1,000 at most
 imported | hash | kind of list: messages imported | never
 totals | hash | `leases_expired`, `dead_…`, `ticks_…`: how often, since the store began | never
-waits | hash | fence: its job, and the one that it waits for in vain, as JSON | expires
+waits | hash | fence: the job whose result it awaits in vain | expires
 workers | zset | `owner node software`, by the last sign of life | a day later
 worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopped, digests
   of its limits and, behind a `/`, of `app_tasks`,

@@ -46,7 +46,7 @@ from fairqueue.errors import (
     PublishInterrupted,
 )
 from fairqueue.operate import Operators
-from fairqueue.operate.similar_names import SimilarNames
+from fairqueue.operate.unseen_names import SimilarNames
 from fairqueue.schedules import Core, Schedules
 
 

@@ -158,12 +158,13 @@ class Claimers:
             left = [shard for shard in left if shard.number not in empty]
         if n > 0 and not call.woken:
             self._peek(left, queues, call)
-        while left:
+        while left:  # one shard is always asked: a claim does upkeep, too
             if self._are_several and n <= len(self._results.leases):
                 left = [each for each in left if each.owes or each.number in call.woken]
             if left and not self._ask(shard := self._next(queues, left), queues, n, call):
                 left.remove(shard)
-        if call.failed and not (call.has_answer or self._results.leases) and self._all_rest():
+        has_some = call.has_answer or (self._are_several and self._results.leases)
+        if call.failed and not has_some and self._all_rest():
             raise call.failed
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
@@ -190,6 +191,8 @@ class Claimers:
 
     def _next(self, queues: Sequence[str], left: Sequence[Claimer]) -> Claimer:
         """Return the shard to ask; shards of servers that have just failed come last."""
+        if len(left) == 1:
+            return left[0]
         among = [each.number for each in left if not each.rests] or [each.number for each in left]
         ending = {shard.number for shard in left if shard.pending}
         return self._shards[self._order.first(queues, among, ending)]
@@ -317,7 +320,7 @@ class Claimers:
 
     @property
     def are_pending(self) -> bool:
-        return any(shard.pending or shard.returns for shard in self._shards)
+        return bool(self.pending())
 
     def flush(self) -> None:
         """Send pending ends to shards that may answer again."""
@@ -339,9 +342,12 @@ class Claimers:
                 shard.returns.remove(late)
 
     def pending(self) -> list[tuple[int, float]]:
-        """Return (fence, worker-seconds) of pending ends, whose leases must live until then."""
+        """Return (fence, worker-seconds) of pending ends, whose leases must live until then.
+
+        None of a single shard: there a call that fails raises, and its caller reports them again.
+        """
         found: list[tuple[int, float]] = []
-        for shard in self._shards:
+        for shard in self._shards if self._are_several else ():
             found += [(each.fence, each.seconds) for each in [*shard.pending]]
             found += [(each.fence, each.options.get("seconds", 0.0)) for each in [*shard.returns]]
         return found

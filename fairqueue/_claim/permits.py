@@ -75,8 +75,10 @@ class Permits:
         For refused queues, permits for up to ``n`` jobs are taken first, if it is time to ask
         again.
         """
+        if not self._refusals:
+            return list(queues), n
         wanted, now = dict[str, tuple[str, ...]](), monotonic()
-        for queue in queues if n > 0 and self._refusals else ():
+        for queue in queues if n > 0 else ():
             known = self._refusals.get(queue)
             if known and (
                 is_woken or known.until <= now or any(self._spare[each] for each in known.limits)
@@ -117,7 +119,10 @@ class Permits:
         Return the jobs that have to go back, and for how long their tasks close on their shards.
         """
         refused: dict[Lease, float] = {}
-        for is_task in (True, False):  # a job that its task holds back takes no other permit
+        wide = any(lease.wide_limits for lease in leases)
+        for is_task in (
+            (True, False) if wide else ()
+        ):  # a job that its task holds back takes no other permit
             left = [lease for lease in leases if lease not in refused]
             refused |= self._give(left, is_task=is_task)
         for lease in refused:

@@ -7,21 +7,19 @@ import click
 from fairqueue.cli._apps import broker_option, use_celery_app
 from fairqueue.cli._hints import HintingGroup
 from fairqueue.cli.buffer import buffer
-from fairqueue.cli.cancel import cancel
+from fairqueue.cli.cancel import cancel, purge
 from fairqueue.cli.dashboard import dashboard
 from fairqueue.cli.dead import dead
 from fairqueue.cli.demo import demo
-from fairqueue.cli.doctor import doctor
+from fairqueue.cli.doctor import doctor, status
 from fairqueue.cli.limits import limits
 from fairqueue.cli.lists import acts, history, jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.metrics import metrics
 from fairqueue.cli.migrate import migrate
 from fairqueue.cli.pause import drain, pause, resume
-from fairqueue.cli.purge import purge
 from fairqueue.cli.reshard import reshard
 from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
-from fairqueue.cli.status import status
 from fairqueue.cli.top import top
 from fairqueue.cli.why import why, workspace
 

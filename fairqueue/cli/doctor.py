@@ -1,4 +1,4 @@
-"""``fairqueue doctor``: check the server, the workers and every key, and mend what is damaged."""
+"""``fairqueue status`` and ``doctor``: whether anything is wrong; the doctor reads every key."""
 
 from __future__ import annotations
 
@@ -61,3 +61,20 @@ def _parts(found: Checkup, url: str) -> Iterator[str]:
 def _repair(one: Repair) -> list[str]:
     text = printable(f"{one.invariant}: {one.text}")
     return ["yes" if one.is_mended else "no", text, printable(one.done)]
+
+
+@click.command()
+@on_queue
+def status(core: FairQueue) -> Answer:
+    """Say in one line whether anything is wrong, and then what.
+
+    It names silent workers, queues from which nothing is claimed, missing worker slots, jobs that
+    run ten times longer than their average, dead letters of the last hour, pauses, contradicting
+    limits, and what is wrong with Redis. It reads no key of a job, so a probe may call it. Exit
+    code 1: there is a problem. A warning alone is exit code 0.
+    """
+    found = core.doctor.status()
+    rows = [[one.level.value, one.about, as_typed(printable(one.text))] for one in found.reasons]
+    text = "\n".join([found.line, *([table(("level", "about", "remark"), rows)] if rows else [])])
+    result = {"level": found.level.value, **asdict(found)}
+    return Answer(result, text, int(found.level is Level.PROBLEM))
