@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, Token, copy_context
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
@@ -260,15 +260,28 @@ def _make_stand_in(job_id: str, workspace: str) -> JobContext:
     return JobContext(job_id, workspace, 0, 1, store_id="", redeliverable=False, stand_in=True)
 
 
-def stand_in_for(
+@contextmanager
+def direct_calls(
+    tasks: Iterable[Any], name: str, workspace: Callable[..., str | None]
+) -> Iterator[None]:
+    """Give direct calls of tasks a stand-in inside the block; ``name``: that of their function.
+
+    ``workspace`` gets the task and the arguments of the call. Inside a job or another stand-in, a
+    call is a part of that.
+    """
+    before = [(task, getattr(task, name)) for task in tasks]
+    for task, function in before:
+        setattr(task, name, _with_stand_in(function, partial(workspace, task)))
+    try:
+        yield
+    finally:
+        for task, function in before:
+            setattr(task, name, function)
+
+
+def _with_stand_in(
     function: Callable[..., Any], workspace: Callable[..., str | None]
 ) -> Callable[..., Any]:
-    """Wrap a task's function so that a direct call of it has a stand-in (for adapters).
-
-    ``workspace`` gets the arguments of the call. Inside a job or another stand-in, a call is a
-    part of that.
-    """
-
     @wraps(function)
     def body(*args: Any, **kwargs: Any) -> Any:
         if current() is not None:

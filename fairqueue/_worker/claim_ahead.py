@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
+from fairqueue._types import Lease
+
 NEWEST_WEIGHT = 0.1  # of the newest duration in the moving average
 SHORTEST_HOLD_SECONDS = 0.05
 
@@ -28,6 +32,14 @@ class ClaimAhead:
         """Record for how long a job occupied its slot."""
         mean = duration_seconds if self._mean is None else self._mean
         self._mean = mean + NEWEST_WEIGHT * (duration_seconds - mean)
+
+    def wanted(self, slots: int, free: int, ahead: int, *, at_most: int) -> int:
+        """Jobs to claim now, with these free slots and this many jobs that were claimed ahead."""
+        return max(0, max(0, free) + self.jobs(slots, at_most=at_most) - ahead)
+
+    def is_stale(self, lease: Lease) -> bool:
+        """Whether a job that was claimed ahead is to be given back."""
+        return lease.received_monotonic + self.hold_seconds < time.monotonic()
 
     def jobs(self, slots: int, *, at_most: int) -> int:
         """Jobs to claim beside those that run; none before the first duration is known.

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from fairqueue._chores import Chores as Chores
 from fairqueue._context import current_workspace as current_workspace
+from fairqueue._context import direct_calls as direct_calls
 from fairqueue._context import mark_body as mark_body
 from fairqueue._context import parent_fence as parent_fence
 from fairqueue._context import run_context as run_context
 from fairqueue._context import run_stand_in as run_stand_in
 from fairqueue._context import running_job as running_job
-from fairqueue._context import stand_in_for as stand_in_for
 from fairqueue._context import tick_of as tick_of
 from fairqueue._publish.must_publish import publish_or_default as publish_or_default
 from fairqueue._publish.must_publish import publish_until_answered as publish_until_answered

@@ -75,11 +75,6 @@ class Batch:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def size(self) -> int:
-        """How many publishes were collected, sent ones included."""
-        return len(self._keys)
-
     def begin(self) -> None:
         """Begin another publish: the calls that follow the last one are complete."""
         self.latest = None

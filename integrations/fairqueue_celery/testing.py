@@ -18,14 +18,14 @@ from kombu.serialization import loads, prepare_accept_content
 from kombu.utils.json import loads as load_message
 
 from fairqueue import JobContext, Lease
-from fairqueue.adapters import end_steps, run_context
+from fairqueue.adapters import direct_calls, end_steps, run_context
 from fairqueue.testing import Jobs, ManualClock, Run, Seconds, memory_url
 from fairqueue_celery._channel.broker import forget_broker, queue_of
 from fairqueue_celery._channel.task_queues import raw_message
 from fairqueue_celery._config.address import collect_failover_settings, read_address
 from fairqueue_celery._config.options import split_options
 from fairqueue_celery._consume.leases import FAILED
-from fairqueue_celery._worker.eager import direct_calls
+from fairqueue_celery._worker.eager import of_direct_call
 from fairqueue_celery._worker.task import mark_bodies
 
 OF_BROKER = ("broker_url", "broker_read_url", "broker_write_url", "broker_use_ssl")
@@ -46,7 +46,7 @@ def in_memory(app: Any, clock: ManualClock, **settings: Any) -> Iterator[CeleryJ
         undo.callback(forget_broker, url)
         undo.enter_context(_configured(app, f"fairqueue+{url}", own))
         mark_bodies(app)
-        undo.enter_context(direct_calls(app))
+        undo.enter_context(direct_calls([*app.tasks.values()], "run", of_direct_call))
         yield CeleryJobs(app, clock)
 
 

@@ -216,8 +216,8 @@ class Claims:
         """How many jobs to claim now."""
         if self.draining.is_set() or not self.queues or self._pause_seconds() > 0:
             return 0
-        ahead = self._claim_ahead.jobs(self._threads, at_most=self._threads)
-        return max(0, self._idle_threads() + ahead - len(self._ahead))
+        most, idle = self._threads, self._idle_threads()
+        return self._claim_ahead.wanted(most, idle, len(self._ahead), at_most=most)
 
     def _pause_seconds(self) -> float:
         return self._paused_until - time.monotonic()
@@ -295,8 +295,7 @@ class Claims:
 
     def _give_back_stale(self) -> None:
         with self._lock:
-            oldest = time.monotonic() - self._claim_ahead.hold_seconds
-            stale = [lease for lease in self._ahead if lease.received_monotonic < oldest]
+            stale = [lease for lease in self._ahead if self._claim_ahead.is_stale(lease)]
             for lease in stale:
                 self._ahead.remove(lease)
         self._give_back(stale)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from queue import Queue
 from typing import Any
 
@@ -13,7 +12,7 @@ from dramatiq.middleware import AsyncIO, SkipMessage
 from dramatiq.worker import _ConsumerThread, _WorkerThread
 
 from fairqueue import FairQueue, Lease, Settings
-from fairqueue.adapters import stand_in_for
+from fairqueue.adapters import direct_calls
 from fairqueue.testing import Jobs, ManualClock, Run, Seconds, memory_url
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._broker_proxy import BrokerProxy
@@ -35,10 +34,15 @@ def in_memory(broker: Broker, clock: ManualClock, **settings: Any) -> Iterator[D
     own = proxy.core.settings.model_dump(exclude_unset=True)
     with memory_url(clock) as url:
         core = FairQueue(url, settings=Settings.load({**own, **settings}))
+
+        def workspace(actor: Any, *args: Any, **kwargs: Any) -> str:
+            return workspace_of_call(broker, actor.message(*args, **kwargs), core)
+
+        direct = direct_calls([*broker.actors.values()], "fn", workspace)
         claims = InlineClaims(core)
         before = proxy.use(core, claims)
         try:
-            with _event_loop(broker), _own_dead_letters(broker), _direct_calls(broker, core):
+            with _event_loop(broker), _own_dead_letters(broker), direct:
                 yield DramatiqJobs(proxy, claims, clock)
         finally:
             proxy.use(*before)
@@ -56,23 +60,6 @@ def _event_loop(broker: Broker) -> Iterator[None]:
     finally:
         for each in found:
             each.after_worker_shutdown(broker, None)
-
-
-@contextmanager
-def _direct_calls(broker: Broker, core: FairQueue) -> Iterator[None]:
-    """Inside the block, a direct call of an actor of this broker has a stand-in for its job."""
-
-    def workspace(actor: Any, *args: Any, **kwargs: Any) -> str:
-        return workspace_of_call(broker, actor.message(*args, **kwargs), core)
-
-    before = [(actor, actor.fn) for actor in broker.actors.values()]
-    for actor, function in before:
-        actor.fn = stand_in_for(function, partial(workspace, actor))
-    try:
-        yield
-    finally:
-        for actor, function in before:
-            actor.fn = function
 
 
 @contextmanager

@@ -14,14 +14,6 @@ local function add(state, known_by)
   insert(found, state .. ' ' .. known_by)
 end
 
-local function look_at(of, queue, own)
-  local known_by = concat({ of, queue, own }, '/')
-  if call('HEXISTS', K.jobs(queue), known_by) == 1 then add('waiting', known_by)
-  elseif name == '' and call('HEXISTS', K.dead_letters(of), known_by) == 1 then
-    add('dead', known_by)
-  elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
-end
-
 local from = tonumber(match(cursor, '^d(%d+)$'))
 if from then
   local dead = call('ZRANGE', K.dead_workspaces(), from, from + count - 1)
@@ -36,12 +28,34 @@ elseif name == '' then
   for i = 1, #page, 2 do names[page[i]] = true end
   if following_cursor == '0' then following_cursor = 'd0' end
 end
+local workspaces, by_framework, has_dead = {}, {}, {}
 for of in pairs(names) do
-  local retry = Enqueue.retry_with(of, id)
-  local its_queue = retry and Jobs.queue_of(retry)
-  for queue in gmatch(queues, '%S+') do
-    look_at(of, queue, id)
-    if queue == its_queue then look_at(of, queue, match(retry, '[^/]*$')) end
+  insert(workspaces, of)
+  insert(by_framework, of .. '::' .. id)
+end
+local is_any = #workspaces > 0
+local died = is_any and call('ZMSCORE', K.dead_workspaces(), unpack(workspaces)) or {}
+for i, at in ipairs(died) do has_dead[workspaces[i]] = at end
+-- The places by queue: what has this id, and retries of the message that has it.
+local places = {}
+for queue in gmatch(queues, '%S+') do
+  places[queue] = {}
+  for i, of in ipairs(workspaces) do places[queue][i] = concat({ of, queue, id }, '/') end
+end
+local retries = is_any and call('HMGET', K.unique(), unpack(by_framework)) or {}
+for _, held in ipairs(retries) do
+  local retry = held and match(held, '^%S+ (%S+)')
+  local its = retry and places[Jobs.queue_of(retry)]
+  if its then insert(its, retry) end
+end
+for queue, ids in pairs(places) do
+  local records = is_any and call('HMGET', K.jobs(queue), unpack(ids)) or {}
+  for i, known_by in ipairs(ids) do
+    local of = match(known_by, '^[^/]*')
+    if records[i] then add('waiting', known_by)
+    elseif name == '' and has_dead[of] and call('HEXISTS', K.dead_letters(of), known_by) == 1 then
+      add('dead', known_by)
+    elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
   end
 end
 if name ~= '' then

@@ -50,7 +50,6 @@ class Waiting:
     """A job that was claimed and not delivered."""
 
     lease: Lease
-    since: float
     acks_early: bool
     """Celery acks it before it runs: the store must have the ack before it is delivered."""
     is_acked: bool = False
@@ -232,8 +231,8 @@ class Claims:
         if not self.queues:
             return 0
         processes, free = room or self._room()
-        ahead = self._claim_ahead.jobs(processes, at_most=most_ahead(processes))
-        return max(0, max(0, free) + ahead - len(self._ahead))
+        most = most_ahead(processes)
+        return self._claim_ahead.wanted(processes, free, len(self._ahead), at_most=most)
 
     def _call_is_due(self) -> bool:
         return self._overfull or self._endings_are_due() or self._is_hungry()
@@ -261,8 +260,7 @@ class Claims:
         wanted = self._wanted()
         claimed = self._claim(wanted)
         self._overfull = False
-        now = time.monotonic()
-        self._ahead += [Waiting(each, now, self._acks_early(each)) for each in claimed.leases]
+        self._ahead += [Waiting(each, self._acks_early(each)) for each in claimed.leases]
         if self.queues and len(claimed.leases) < wanted:
             self._wait(claimed.wait_seconds)
 
@@ -333,8 +331,7 @@ class Claims:
 
     def give_back_stale(self) -> None:
         """Give back what was claimed ahead and could not start soon after all."""
-        oldest = time.monotonic() - self._claim_ahead.hold_seconds
-        if self._ahead and self._ahead[0].since < oldest:
+        if self._ahead and self._claim_ahead.is_stale(self._ahead[0].lease):
             self._give_back(lambda _: True)
 
     def _give_back(self, which: Callable[[Lease], bool]) -> None:

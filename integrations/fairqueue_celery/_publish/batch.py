@@ -121,34 +121,8 @@ def begin_publish(**_call: Any) -> None:
         collecting.begin()
 
 
-class CollectingProducer:
-    """A producer inside a batch: what is collected is not declared and ensured for each task.
-
-    A publish of another kind, such as an event or one to a plain queue, is the producer's own.
-    """
-
-    def __init__(self, producer: Any) -> None:
-        self._producer = producer
-        self._collected: set[object] = set()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
-
-    def publish(self, body: Any, **how: Any) -> Any:
-        """Publish as the producer would, and simpler where only a batch is added to."""
-        kind = how.get("exchange"), how.get("routing_key"), tuple(map(id, how.get("declare") or ()))
-        if kind in self._collected:
-            return self._producer.publish(body, **{**how, "declare": None, "retry": False})
-        collecting = batches.active
-        before = None if collecting is None else collecting.size
-        published = self._producer.publish(body, **how)
-        if collecting is not None and collecting.size != before:
-            self._collected.add(kind)
-        return published
-
-
-def batch_groups(canvas: Any) -> None:
-    """Let groups and chords be sent as batches."""
+def batch_groups(canvas: Any, producer_of: Callable[[Any], Any]) -> None:
+    """Let groups and chords be sent as batches, by the producer of single calls."""
     apply_tasks, run = canvas.group._apply_tasks, canvas._chord.run  # noqa: SLF001 - no public hook
 
     def grows(tasks: Any) -> bool:
@@ -160,9 +134,9 @@ def batch_groups(canvas: Any) -> None:
         self: Any, tasks: Any, producer: Any = None, app: Any = None, *args: Any, **options: Any
     ) -> Iterator[Any]:
         app = app or self.app
-        with whole_batch(app, grows=grows(self.tasks)), app.producer_or_acquire(producer) as own:
-            collecting = CollectingProducer(own)
-            return iter(list(apply_tasks(self, tasks, collecting, app, *args, **options)))
+        with whole_batch(app, grows=grows(self.tasks)):
+            own = producer_of(app) if producer is None else producer
+            return iter(list(apply_tasks(self, tasks, own, app, *args, **options)))
 
     @functools.wraps(run)
     def run_whole(self: Any, header: Any, *args: Any, **options: Any) -> Any:

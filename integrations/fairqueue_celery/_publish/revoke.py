@@ -24,25 +24,25 @@ OF_CONTROL = ".pidbox"
 """How the name of an exchange of remote control ends."""
 
 MOST_SECONDS = 2.0
-"""For how long one command looks for jobs; it looks in every workspace for each."""
+"""One command begins no search after this time: each is through every workspace."""
 
 
 def withdraw_revoked(core: FairQueue, channel: Any, exchange: str, message: Any) -> None:
     """Withdraw what a command of remote control revokes; the workers have the command already."""
-    if not exchange.endswith(OF_CONTROL):
+    if not exchange.endswith(OF_CONTROL) or message["headers"].get("compression"):
         return
     body = channel.decode_body(message["body"], message["properties"].get("body_encoding"))
     kind, encoding = message["content-type"], message["content-encoding"]
     command = loads(body, kind, encoding, force=True)  # this process has written it
     if command["method"] not in COMMANDS:
         return
-    until = time.monotonic() + MOST_SECONDS
-    left = [str(task_id) for task_id in maybe_list(command["arguments"].get("task_id")) or ()]
-    try:
-        while left and time.monotonic() < until:
-            core.jobs.withdraw(left.pop())
-    except FairQueueError as error:
-        logger.info("tasks that are revoked when their turn comes: %d; %s", len(left) + 1, error)
-    else:
-        if left:
-            logger.info("tasks that are revoked when their turn comes: %d", len(left))
+    until, ids = time.monotonic() + MOST_SECONDS, (command["arguments"] or {}).get("task_id")
+    for task_id in map(str, maybe_list(ids) or ()):
+        why: object = "the search for others took too long"
+        try:
+            if time.monotonic() < until:
+                core.jobs.withdraw(task_id)
+                continue
+        except FairQueueError as error:
+            why = error
+        logger.info("task %r is revoked when its turn comes: %s", task_id, why)

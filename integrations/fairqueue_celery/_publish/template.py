@@ -25,7 +25,7 @@ from celery.utils.saferepr import saferepr
 
 from fairqueue import NewJob, adapters
 from fairqueue_celery._publish import unwatched
-from fairqueue_celery._publish.batch import CollectingProducer, batches
+from fairqueue_celery._publish.batch import batches
 from fairqueue_celery._publish.call import Call, forget_call
 from fairqueue_celery._publish.publish import (
     encoded,
@@ -81,16 +81,16 @@ def _apply(
     if kind in batch.kept:
         template = batch.kept[kind]
         if template is not None and template.send(batch, args, kwargs, options):
-            return template.result(options) if _is_asked_for(task, options) else None
+            return template.result(options) if _is_asked_for(batch, task, options) else None
         return own(task, args, kwargs, **options)
     result = own(task, args, kwargs, **options)
     batch.kept[kind] = _template(batch, own, task, args, kwargs, options, result)
     return result
 
 
-def _is_asked_for(task: Any, options: Mapping[str, Any]) -> bool:
+def _is_asked_for(batch: adapters.Batch, task: Any, options: Mapping[str, Any]) -> bool:
     """Whether anyone sees the result of the call; a group has its own, from before."""
-    is_of_group = isinstance(options.get("producer"), CollectingProducer)
+    is_of_group = batch.group is not None and options.get("producer") is not None
     return not (is_of_group and hasattr(type(task).apply_async, "adapted_by_fairqueue"))
 
 

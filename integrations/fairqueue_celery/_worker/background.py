@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from celery import bootsteps
 
 from fairqueue import ConfigurationError, FairQueue
 from fairqueue.adapters import Chores, settings_summary
-from fairqueue.metrics import serve_worker
+from fairqueue.metrics import Server, serve_worker
 from fairqueue_celery import _schedules
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._config import options
@@ -19,13 +19,6 @@ from fairqueue_celery._worker import failures
 from fairqueue_celery._worker.bootstep import Fairness, consumes_fairly
 
 logger = logging.getLogger("fairqueue_celery.worker")
-
-
-class Stoppable(Protocol):
-    """One thread's work."""
-
-    def stop(self) -> None:
-        """Do no more of it."""
 
 
 class Background(bootsteps.StartStopStep):
@@ -40,7 +33,7 @@ class Background(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         self.enabled = consumes_fairly(parent)
         self._begun = False
-        self._running: list[Stoppable] = []
+        self._running: list[Chores | Server] = []
 
     def start(self, parent: Any) -> None:
         """Log what is in force and start the threads, once."""
@@ -55,7 +48,7 @@ class Background(bootsteps.StartStopStep):
             )
         for line in _settings_in_force(broker.core, parent.app):
             logger.info(line)
-        self._running.append(_chores(parent.app, broker, transport_options))
+        self._running = [_chores(parent.app, broker, transport_options)]
         self._running += serve_worker(broker.core)
 
     def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, wraps
 from typing import Any
 
 from celery.utils import uuid
 
 from fairqueue import WorkspaceUnresolved
-from fairqueue.adapters import current_workspace, run_stand_in, stand_in_for
+from fairqueue.adapters import current_workspace, run_stand_in
 from fairqueue_celery._channel.broker import broker_of
 from fairqueue_celery._publish.call import EXPLICIT, Call, workspace_of
 
@@ -61,18 +61,6 @@ def ran_inline(app: Any) -> None:
         broker.core.outages.ran_inline()
 
 
-@contextmanager
-def direct_calls(app: Any) -> Iterator[None]:
-    """Inside the block, a direct call of a task of this app has a stand-in, too."""
-    before = [(task, task.run) for task in app.tasks.values()]
-    for task, run in before:
-        task.run = stand_in_for(run, partial(_of_direct_call, task))
-    try:
-        yield
-    finally:
-        for task, run in before:
-            task.run = run
-
-
-def _of_direct_call(task: Any, *args: Any, **kwargs: Any) -> str | None:
+def of_direct_call(task: Any, *args: Any, **kwargs: Any) -> str | None:
+    """Return the workspace of a direct call of a task."""
     return _workspace(task, args, kwargs, {})

@@ -32,7 +32,7 @@ def connect() -> None:
     eager.adapt(Task)
     template.adapt(Task, producer_of)
     unavailable.adapt(Celery, eager.ran_inline)
-    batch.batch_groups(canvas)
+    batch.batch_groups(canvas, producer_of)
     batch.follow(signals.after_task_publish)
     batch.follow(signals.task_sent)
     signals.before_task_publish.connect(batch.begin_publish, weak=False)

@@ -161,7 +161,7 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
         core._claimer._empty.forget(0)  # as a wake-up does
         claims = Claims(core, HeldLeases(core), None)
         claims.queues = ["q"]
-        claims._ahead.append(Waiting(lease, time.monotonic(), acks_early=True))
+        claims._ahead.append(Waiting(lease, acks_early=True))
         with monkeypatch.context() as away:
 
             def refuse(*_: Any) -> None:
