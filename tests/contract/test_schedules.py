@@ -228,6 +228,27 @@ def test_pause_resume_trigger_remove(play: Play) -> None:
     assert schedules.list() == []
 
 
+def test_a_trigger_beside_the_last_tick(play: Play) -> None:
+    """It comes while a worker publishes that: both are published, then the schedule is over."""
+    play.put(every=10, until=BEGIN + 10)
+    play.clock.advance(10)
+    due = play.store.due_schedules
+
+    def triggered(*args: Any, **how: Any) -> Any:
+        found = due(*args, **how)
+        if not play.queue.schedules.list()[0].last:
+            play.queue.schedules.trigger("n", workspace="a")
+        return found
+
+    play.store.due_schedules = triggered  # type: ignore[method-assign]
+    play.ticker.look()
+    del play.store.due_schedules
+    play.clock.advance(1)
+    play.look()
+    assert play.ticks() == [10, 10]
+    assert play.queue.schedules.list() == []
+
+
 def test_put_again(play: Play) -> None:
     """The same schedule changes nothing; one that is due at other times begins from now."""
     assert play.put(every=10)
