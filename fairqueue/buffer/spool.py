@@ -40,7 +40,7 @@ DELETE = "DELETE FROM jobs WHERE number = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
-SELECT = "SELECT number, kept, is_new, refused, job, payload FROM jobs"
+SELECT = "SELECT number, kept, store, is_new, refused, job, payload FROM jobs"
 
 _NAME = re.compile(r"\d+-[0-9a-f]{16}\.db")
 
@@ -56,6 +56,8 @@ class Kept:
     number: int
     kept: float
     """When it was published, by this machine's clock."""
+    store: str
+    """Where it goes: the address of the store, and its namespace."""
     refused: str | None
     """Why the store refused it for good; None: it waits to be sent."""
     job: Job
@@ -68,12 +70,12 @@ class Kept:
 
 def _read(row: tuple[Any, ...]) -> Kept:
     """Read a row. The caller was told that its job is accepted: capacity does not refuse it."""
-    number, kept, is_new, refused, text, payload = row
+    number, kept, store, is_new, refused, text, payload = row
     told = json.loads(text)
     job = Job(payload=payload, **{name: told[name] for name in OF_JOB})
     rules = {name: told[name] for name in OF_ADMISSION}
     admission = Admission(exempt=True, is_new=bool(is_new), **rules)
-    return Kept(number, kept, refused, job, admission)
+    return Kept(number, kept, store, refused, job, admission)
 
 
 def _text(job: Job, admission: Admission) -> str:
