@@ -106,7 +106,10 @@ class LimitProvider:
         with self._lock:
             call = self._calls.setdefault(workspace, new)
         if call is new:
-            threading.Thread(target=self._run, args=(workspace, new), daemon=True).start()
+            try:
+                threading.Thread(target=self._run, args=(workspace, new), daemon=True).start()
+            except RuntimeError as error:  # there are too many
+                self._end(workspace, new, error, time.monotonic())
         else:
             self._free.release()
         return call
@@ -120,12 +123,16 @@ class LimitProvider:
             self._note(workspace, called_at)
         except BaseException as error:  # noqa: BLE001 - the app's own function may raise anything
             failure = error
-            if not isinstance(error, StoreUnavailable):  # then the next job tries again
-                self._failed(workspace, error, called_at)
-        finally:
-            with self._lock:
-                del self._calls[workspace]
-            self._free.release()
+        self._end(workspace, call, failure, called_at)
+
+    def _end(
+        self, workspace: str, call: Call, failure: BaseException | None, called_at: float
+    ) -> None:
+        if failure and not isinstance(failure, StoreUnavailable):  # then the next job tries again
+            self._failed(workspace, failure, called_at)
+        with self._lock:
+            del self._calls[workspace]
+        self._free.release()
         call.set_result(failure)
 
     def _ask(self, workspace: str) -> Limits | None:

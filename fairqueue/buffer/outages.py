@@ -24,7 +24,7 @@ from fairqueue._tally import Tally
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
-from fairqueue.buffer.spool import DELETE, REFUSE, RETRY, SENT, Kept, Spool, check_folder, spools_in
+from fairqueue.buffer.spool import REFUSE, RETRY, SENT, Kept, Spool, check_folder, spools_in
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.buffer")
@@ -235,14 +235,19 @@ class Outages:
         """Take the spools of ended processes that have jobs of this store."""
         for path in spools_in(self._folder) if self._folder else ():
             with suppress(sqlite3.Error, OSError):  # one that cannot be read holds up no other
-                spool = Spool.adopt(path)
-                if spool and (rows := self._rows_in(spool)):
-                    spool.change(RETRY)
-                    with self._lock:
-                        self._spools.append(spool)
-                        self._rows += rows
-                elif spool:
-                    spool.close()
+                self._use(Spool.adopt(path))
+
+    def _use(self, spool: Spool | None) -> None:
+        try:
+            if spool and (rows := self._rows_in(spool)):
+                spool.change(RETRY)
+                with self._lock:
+                    self._spools.append(spool)
+                    self._rows += rows
+                spool = None
+        finally:
+            if spool:
+                spool.close()
 
     def _rows_in(self, spool: Spool) -> int:
         waiting, refused, _ = spool.counts(self._store.store_id)
@@ -277,7 +282,8 @@ class Outages:
         except Exception as error:  # noqa: BLE001 - it is told
             return self._failed(spool, kept, error, tries)
         with self._lock:
-            spool.change(DELETE, [(each.number,) for each in kept])
+            spool.sent += [(each.number,) for each in kept]
+            spool.drop_sent()
         for each in kept:
             self._tally.counted("buffer_sent", each.job.queue)
         return True

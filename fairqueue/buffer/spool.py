@@ -40,7 +40,7 @@ DELETE = "DELETE FROM jobs WHERE number = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
-SELECT = "SELECT number, kept, is_new, refused, job, payload FROM jobs"
+SELECT = "SELECT number, kept, store, is_new, refused, job, payload FROM jobs"
 
 _NAME = re.compile(r"\d+-[0-9a-f]{16}\.db")
 
@@ -56,6 +56,8 @@ class Kept:
     number: int
     kept: float
     """When it was published, by this machine's clock."""
+    store: str
+    """Where it goes: the address of the store, and its namespace."""
     refused: str | None
     """Why the store refused it for good; None: it waits to be sent."""
     job: Job
@@ -68,12 +70,12 @@ class Kept:
 
 def _read(row: tuple[Any, ...]) -> Kept:
     """Read a row. The caller was told that its job is accepted: capacity does not refuse it."""
-    number, kept, is_new, refused, text, payload = row
+    number, kept, store, is_new, refused, text, payload = row
     told = json.loads(text)
     job = Job(payload=payload, **{name: told[name] for name in OF_JOB})
     rules = {name: told[name] for name in OF_ADMISSION}
     admission = Admission(exempt=True, is_new=bool(is_new), **rules)
-    return Kept(number, kept, refused, job, admission)
+    return Kept(number, kept, store, refused, job, admission)
 
 
 def _text(job: Job, admission: Admission) -> str:
@@ -128,6 +130,8 @@ class Spool:
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path, self._lock = path, lock
+        self.sent: list[tuple[int]] = []
+        """The numbers of jobs that were sent, until the disk has taken them out."""
         _own.add(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # payloads may be private
@@ -173,12 +177,19 @@ class Spool:
 
     def first(self, store: str, away: Sequence[str]) -> list[Kept]:
         """Read the first jobs, up to a hundred, of one server that is not away."""
+        self.drop_sent()
         which = "store = ? AND refused IS NULL AND server"
         others = f"SELECT server FROM jobs WHERE {which} NOT IN"  # noqa: S608
         at = f"{others} ({','.join('?' * len(away))}) GROUP BY server ORDER BY min(number) LIMIT 1"
         rows = f"{SELECT} WHERE {which} = ({at}) ORDER BY number LIMIT ?"
         found = self._db.execute(rows, (store, store, *away, PUBLISHED_AT_ONCE))
         return list(_up_to(BYTES_AT_ONCE, found))
+
+    def drop_sent(self) -> None:
+        """Take out what was sent: while the disk does not let this be done, nothing more is."""
+        if self.sent:
+            self.change(DELETE, self.sent)
+            self.sent = []
 
     def counts(self, store: str) -> tuple[int, int, float | None]:
         """Return how many of a store wait and were refused, and when the first was kept."""
@@ -200,12 +211,14 @@ class Spool:
 
     def close(self) -> None:
         """Leave it to another process; one that is empty is removed."""
-        is_empty = self._db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is None
-        self._db.close()
-        if is_empty:
-            for end in (".db", ".db-wal", ".db-shm", ".lock"):
-                self.path.with_suffix(end).unlink(missing_ok=True)
-        self._unlock()
+        try:
+            is_empty = self._db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is None
+            self._db.close()
+            if is_empty:
+                for end in (".db", ".db-wal", ".db-shm", ".lock"):
+                    self.path.with_suffix(end).unlink(missing_ok=True)
+        finally:
+            self._unlock()
 
     def _unlock(self) -> None:
         os.close(self._lock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,11 @@ def _send(core: FairQueue, path: Path) -> Answer:
     left = sum(outages.counts()[:2])
     outages.close()
     text = f"{count_jobs(taken - left)} sent, {left} left; living processes send their own"
-    return Answer({"sent": taken - left, "left": left}, text, code=int(left > 0))
+    stores = Counter(each.store for _, each in _kept(path) if each.store != core.store.store_id)
+    for store, n in stores.items():
+        text += f"\n{count_jobs(n)} for {printable(store)} not sent: name that address as --url"
+    answer = {"sent": taken - left, "left": left, "elsewhere": dict(stores)}
+    return Answer(answer, text, code=int(left > 0 or bool(stores)))
 
 
 def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:

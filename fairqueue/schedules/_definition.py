@@ -20,6 +20,10 @@ MOST_BYTES = 65_536  # it is read with each tick
 PUT_BY_CALL = "-"
 
 
+def _digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=12).hexdigest()
+
+
 class Core(NamedTuple):
     """What schedules need of a queue."""
 
@@ -50,7 +54,7 @@ class Placed(NamedTuple):
         fields = {
             "runner": self.runner,
             "delay": f"{when.delay(self.workspace, self.name):.3f}",
-            "digest": blake2b(definition.encode(), digest_size=12).hexdigest(),
+            "digest": f"{_digest(str(when.stored()))}.{_digest(definition)}",
             "definition": definition,
         }
         where = self.workspace, self.name

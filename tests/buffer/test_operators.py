@@ -42,8 +42,10 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     shell.run("buffer", path, "send", code=3)
     queue.outages.close()  # the process ends
     server.start()
+    elsewhere = shell.run("buffer", path, "send", "--namespace", "other", code=1).output
+    assert "2 jobs for " in elsewhere
     answer = shell.json("buffer", path, "send")
-    assert answer == {"sent": 2, "left": 0}
+    assert answer == {"sent": 2, "left": 0, "elsewhere": {}}
     assert queue.depth("q") == 2
     assert {path.name[:2] for path in folder.iterdir()} == {"0-"}
 

@@ -191,6 +191,40 @@ def test_a_disk_that_cannot_keep_a_job_raises_the_error_of_the_outage(
         publish(queue, "a")
 
 
+def test_a_disk_that_keeps_no_change_sends_nothing_again(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is full, say: what was sent runs once, and no process holds a spool that it cannot use."""
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    server.kill()
+    publish(queue, "a", "b")
+    queue.outages.close()
+    server.start()
+    outages = Outages(queue.settings, queue.store, queue.clone, queue.tally)
+    monkeypatch.setattr(Spool, "change", full)
+    outages.adopt()
+    assert outages.counts()[0] == 0
+    monkeypatch.undo()
+    outages.adopt()
+    assert outages.counts()[0] == 2
+    monkeypatch.setattr(Spool, "change", full)
+    ran = list[bytes]()
+    for _ in range(3):
+        with pytest.raises(sqlite3.OperationalError):
+            outages.send()
+        for lease in queue.claim(["q"], 10).leases:
+            ran.append(lease.job.payload)
+            queue.ack(lease)
+    assert ran == [b"a", b"b"]
+    monkeypatch.undo()
+    outages.send()
+    assert not [*folder.iterdir()]
+    assert not queue.depth("q")
+
+
 def test_a_running_job_buffers_nothing(queue: FairQueue, server: EmbeddedServer) -> None:
     """Its publish depends on its lease, and one that must not be lost is tried until it is in."""
     server.kill()

@@ -115,6 +115,23 @@ def test_a_child_that_ends_before_its_parent_is_suspended(world: World) -> None:
     assert worker.take_one().job.id == parent
 
 
+def test_a_child_that_ends_after_its_parent_keeps_nothing_of_it(world: World) -> None:
+    """The parent has ended well, and is not acked yet."""
+    worker, backend = world.worker(), Backend(world)
+    parent = world.publish("a", task="t")
+    lease = worker.take_one()
+    with run_of(world, lease, children=lambda: backend) as run:
+        step.send("one", "child")
+        end_steps(run, succeeded=True)
+    wake_parent(world.store, ["a", parent])
+    assert worker.finish(lease)
+    assert world.store.steps("a", parent) == {}
+    world.pass_time(1)
+    sound(world)
+    engine = world.store.engine
+    assert not engine.command("HLEN", f"{engine.keys.prefix}dead_letters:!!a")
+
+
 def test_a_parent_that_is_not_woken_looks_by_itself(world: World) -> None:
     """And a word to a parent that is gone, or that never waited, changes nothing."""
     worker, backend = world.worker(), Backend(world)

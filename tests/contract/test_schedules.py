@@ -228,14 +228,44 @@ def test_pause_resume_trigger_remove(play: Play) -> None:
     assert schedules.list() == []
 
 
+def test_a_trigger_beside_the_last_tick(play: Play) -> None:
+    """It comes while a worker publishes that: both are published, then the schedule is over."""
+    play.put(every=10, until=BEGIN + 10)
+    play.clock.advance(10)
+    due = play.store.due_schedules
+
+    def triggered(*args: Any, **how: Any) -> Any:
+        found = due(*args, **how)
+        if not play.queue.schedules.list()[0].last:
+            play.queue.schedules.trigger("n", workspace="a")
+        return found
+
+    play.store.due_schedules = triggered  # type: ignore[method-assign]
+    play.ticker.look()
+    del play.store.due_schedules
+    play.clock.advance(1)
+    play.look()
+    assert play.ticks() == [10, 10]
+    assert play.queue.schedules.list() == []
+
+
 def test_put_again(play: Play) -> None:
-    """The same schedule changes nothing; another one begins from now."""
+    """The same schedule changes nothing; one that is due at other times begins from now."""
     assert play.put(every=10)
     play.clock.advance(5)
     assert not play.put(every=10)
     assert play.row().next == BEGIN + 10
+    for task, seconds in (("other", 0), ("third", 5)):  # when it is due, too
+        play.clock.advance(seconds)
+        job = NewJob(b"x", queue="q", task=task)
+        assert play.queue.schedules.put("n", job, workspace="a", every=10)
+        assert play.row().next == BEGIN + 10
+    play.look()
+    assert play.ticks() == [10]
+    assert play.put(every=10)
+    assert play.row().next == BEGIN + 20
     assert play.put(every=20)
-    assert play.row().next == BEGIN + 25
+    assert play.row().next == BEGIN + 30
     assert play.put(cron="0 2 * * *", tz="Europe/Berlin", until=BEGIN + 30 * 3600)
     assert play.row().next == BEGIN + 3600
     play.clock.advance(3600)

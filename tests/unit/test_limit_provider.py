@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
+from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue._limits import provider
 
 SOURCE = "limits_of_the_app:ask"
@@ -260,6 +260,26 @@ def test_a_provider_that_hangs_for_all_stops_no_publish(
     assert (len(app.asked), queue.provider_errors, queue.depth("q")) == (16, 18, 36)
     assert "no answer within 0.01 seconds" in caplog.text
     app.may_answer.set()
+
+
+def test_a_process_that_has_too_many_threads(
+    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It publishes, and asks when it has fewer."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    app.answers["acme"] = {"capacity": 1}
+    queue, began = open_queue(limit_provider=SOURCE), time.monotonic()
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(2 * provider.CALLS_AT_ONCE):
+            queue.publish(b"", queue="q", workspace="acme")
+            queue._provider._called_at.clear()  # type: ignore[union-attr]
+    with pytest.raises(CapacityExceeded):
+        queue.publish(b"", queue="q", workspace="acme")
+    assert time.monotonic() - began < provider.WAIT_SECONDS
 
 
 def test_limits_can_be_invalidated(open_queue: Callable[..., FairQueue], app: App) -> None:

@@ -4,6 +4,7 @@
 -- FULL refused
 -- RETURNS {status, now}: 1 stored, 0 nothing to change, 2 its next tick is wanted, -1 the workspace
 -- has too many
+-- digest: of when it is due, and of all
 -- next: empty in a first call; boot: when a process that declares it began, empty in its first
 -- call; - if it is put by a call
 local _, workspace, name, runner, next, delay, boot, digest, definition = unpack(ARGV)
@@ -25,6 +26,8 @@ end
 local is_older = r and is_declared
   and (r.boot == '-' or tonumber(r.boot) > tonumber(boot) and not Schedules.is_undeclared(r))
 if is_older then return { 0, now_text } end
+local is_due_as_before = r and match(r.digest, '^[^.]*') == match(digest, '^[^.]*')
+if is_due_as_before then next = r.next end
 if next == '' then return { 2, now_text } end
 if not r and call('HLEN', K.schedules(workspace)) >= MOST then return { -1, now_text } end
 if r then call('ZREM', K.schedule_times(), Schedules.member(r)) end

@@ -148,6 +148,7 @@ function Schedules.advance(r, outcome)
     outcome = outcome .. '/' .. r.missed
   end
   r.outcome = outcome
+  if r.next == 'end' and r.extra ~= '-' then r.next = '-' end -- it was triggered meanwhile
   if r.next == 'end' then Schedules.drop(r) else Schedules.save(r) end
 end
 

@@ -11,9 +11,13 @@
 -- its id.
 function Steps.read(name, id)
   local letter = DeadLetters.read('!!' .. name, id)
+  local is_over = Steps.have_ended(letter) and not DeadLetters.has_job(letter)
+  return not is_over and letter or nil
+end
+
+function Steps.have_ended(letter)
   local updated = tonumber(match(letter or '', '^%S+'))
-  local is_old = updated and updated <= now - DeadLetters.bounds('!!')
-  return not (is_old and not DeadLetters.has_job(letter)) and letter or nil
+  return updated and updated <= now - DeadLetters.bounds('!!')
 end
 
 -- The lines of a letter; nil: there is none, or it cannot be read.

@@ -16,6 +16,7 @@ end
 -- A child has ended.
 function Waits.wake(name, id)
   local letter = DeadLetters.read('!!' .. name, id)
+  if Steps.have_ended(letter) then return 0 end
   local queue, fence, own = match(letter or '', '^%S+ (%S+) steps (%d+) ([^ \n!]+)')
   local record = own and Jobs.read(queue, own)
   if not Jobs.deliveries_of(record) then return 0 end

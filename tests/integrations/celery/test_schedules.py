@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime, timedelta, timezone
@@ -122,6 +123,27 @@ def test_a_tick_that_is_skipped_sends_nothing(make_app: Make) -> None:
     signals.after_task_publish.disconnect(note_sent)
     row = schedules_of(app).get("n", workspace="acme")
     assert (sent, row and row.outcome) == (["note"], "skipped")
+
+
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+def test_the_report_of_a_failure_holds_up_no_tick(make_app: Make) -> None:
+    """It runs code of the app, which may hang."""
+    app, hangs, may_go_on = make_app(), threading.Event(), threading.Event()
+
+    def hang(**_: Any) -> None:
+        hangs.set()
+        may_go_on.wait(120)
+
+    note = app.tasks["note"]
+    schedules_of(app).put("n", note.s("a"), workspace="acme", every=3600)
+    note.apply_async(("late",), expires=0.001)
+    with start_worker(app, perform_ping_check=False, shutdown_timeout=60):
+        signals.task_revoked.connect(hang)
+        assert hangs.wait(60)
+        triggered(app, "n", "acme")
+        wait_for(lambda: app.runs, seconds=60)
+        signals.task_revoked.disconnect(hang)
+        may_go_on.set()
 
 
 def test_what_workers_cannot_run(make_app: Make) -> None:
