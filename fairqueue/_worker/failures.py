@@ -10,13 +10,16 @@ another gets its notice.
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import uniform
 
 from fairqueue._context import JobContext, run_context
 from fairqueue._queue import FairQueue
 from fairqueue._types import DeadLetter
+from fairqueue.errors import FairQueueError
 
 log = logging.getLogger("fairqueue.failures")
 
@@ -48,29 +51,47 @@ class FailureReporter:
         self._queue, self._queues, self._report = queue, queues, report
         self._attempts: Counter[str] = Counter()
         self._rest = 1.0
+        self._reporting: threading.Thread | None = None
 
     def look(self) -> float:
-        """Report some; return in how many seconds there may be more."""
-        found = self._report_some()
-        self._rest = 1.0 if found else min(LONGEST_REST, self._rest * 1.5)
-        return 0.0 if found == NOTICES_AT_ONCE else self._pause_seconds()
+        """Take some notices; return in how many seconds to look for more.
+
+        They are reported in a thread that lives as long as that takes: it runs code of the app,
+        which may hang, and other chores must go on.
+        """
+        if self._reporting is None or not self._reporting.is_alive():
+            notices = self._take()
+            self._rest = 1.0 if notices else min(LONGEST_REST, self._rest * 1.5)
+            if notices:
+                run = partial(self._report_all, notices)
+                self._reporting = threading.Thread(
+                    target=run, name="fairqueue-failures", daemon=True
+                )
+                self._reporting.start()
+        return self._pause_seconds()
 
     def _pause_seconds(self) -> float:
         """Return the pause between looks, longer with several shards on one server."""
         shards = max(shard.engine.shards_on_server for shard in self._queue.store.shards)
         return uniform(*LOOK_EVERY_SECONDS) * self._rest * shards  # noqa: S311 - no secret
 
-    def _report_some(self) -> int:
-        """Report a bounded number of due failures; return how many notices there were."""
-        queues = self._queues()
+    def _take(self) -> Sequence[DeadLetter]:
+        queues, lease_seconds = self._queues(), self._queue.settings.lease_seconds
         if not queues:
-            return 0
-        dead, lease_seconds = self._queue.dead, self._queue.settings.lease_seconds
-        notices = dead.notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
-        for letter in notices:
-            if self._reported(letter):
-                dead.mark_reported([letter])
-        return len(notices)
+            return ()
+        dead = self._queue.dead
+        return dead.notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
+
+    def _report_all(self, notices: Sequence[DeadLetter]) -> None:
+        """Report these, and then what else is due."""
+        try:
+            while notices:
+                for letter in notices:
+                    if self._reported(letter):
+                        self._queue.dead.mark_reported([letter])
+                notices = self._take() if len(notices) == NOTICES_AT_ONCE else ()
+        except FairQueueError as error:  # a notice that was taken is due again a lease later
+            log.warning("%s: will try again: %s", self.name, error)
 
     def _reported(self, letter: DeadLetter) -> bool:
         """Report one failure; False: not reported, and its notice becomes available again."""

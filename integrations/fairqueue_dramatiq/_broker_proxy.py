@@ -56,7 +56,7 @@ class BrokerProxy:
         self._backoff = UnknownTaskBackoff(core.settings)
         self._worker: Any = None
         self._claims: Claims | None = None
-        self._chores: tuple[Chores, ...] = ()
+        self._chores: Chores | None = None
         self._silence: SilenceWatch | None = None
         self._metrics: list[Server] = []
         self._consumers: dict[str, FairConsumer] = {}
@@ -124,14 +124,11 @@ class BrokerProxy:
             slots=lambda: worker.worker_threads,
             tasks=lambda: tuple(self.broker.actors),
         )
-        core, own = self.core.clone(), self.core.clone()
+        own = self.core.clone()
         report = partial(report_failure, self.broker)
-        reporter = FailureReporter(core, lambda: claims.queues, report)
+        reporter = FailureReporter(own, lambda: claims.queues, report)
         ticker = _schedules.ticker_of(self.broker, own)
-        self._chores = (  # a report runs code of the app, which may hang
-            Chores(reporter, at_end=[core.close]).start(),
-            Chores(ticker, at_end=[own.close]).start(),
-        )
+        self._chores = Chores(reporter, ticker, at_end=[own.close]).start()
         self._metrics = serve_worker(self.core)
         self._log_settings()
 
@@ -163,8 +160,8 @@ class BrokerProxy:
         self._silence.start()
         if self._claims is not None:
             self._claims.drain()
-        for chores in self._chores:
-            chores.stop()
+        if self._chores is not None:
+            self._chores.stop()
 
     def stop_worker(self) -> None:
         """The worker has stopped."""

@@ -48,7 +48,7 @@ class Background(bootsteps.StartStopStep):
             )
         for line in _settings_in_force(broker.core, parent.app):
             logger.info(line)
-        self._running += _chores(parent.app, broker, transport_options)
+        self._running.append(_chores(parent.app, broker, transport_options))
         self._running += serve_worker(broker.core)
 
     def close(self, parent: Any) -> None:  # noqa: ARG002 - Celery's
@@ -61,14 +61,12 @@ class Background(bootsteps.StartStopStep):
         self.close(parent)
 
 
-def _chores(app: Any, broker: Broker, options: Mapping[str, Any]) -> list[Chores]:
-    """A report runs code of the app, which may hang: ticks have a thread of their own."""
-    core, own = broker.core.clone(), broker.core.clone()
+def _chores(app: Any, broker: Broker, options: Mapping[str, Any]) -> Chores:
+    core = broker.core.clone()
     adopters = adopt.adopters(broker, core, options)
-    ticks = Chores(_schedules.ticker_of(app, own), at_end=[own.close])
+    chores = failures.reporter(app, broker, core), _schedules.ticker_of(app, core)
     at_end = [core.close, *(adopter.close for adopter in adopters)]
-    others = Chores(failures.reporter(app, broker, core), *adopters, at_end=at_end)
-    return [ticks.start(), others.start()]
+    return Chores(*chores, *adopters, at_end=at_end).start()
 
 
 def _settings_in_force(core: FairQueue, app: Any) -> Iterator[str]:
