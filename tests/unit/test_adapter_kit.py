@@ -230,16 +230,6 @@ def test_a_dead_letter_says_why() -> None:
     assert "workspace 'ada' (j1)" in lost_worker_message(letter)
 
 
-def test_a_worker_logs_its_settings_in_one_line() -> None:
-    """The line has only the limits that are set."""
-    settings = Settings.load({"workspace_concurrency": 2, "namespace": "shop"})
-    line = settings_summary(FairQueue("memory://", settings=settings, authoritative=True))
-    assert "namespace 'shop'" in line
-    assert "workspace_concurrency 2, lease" in line
-    unlimited = FairQueue("memory://", settings=Settings.load({"namespace": "unlimited"}))
-    assert "no default limits" in settings_summary(unlimited)
-
-
 def test_the_line_has_the_process_own_limits_if_the_store_is_away() -> None:
     """A worker starts also then."""
     settings = Settings.load({"workspace_concurrency": 2})

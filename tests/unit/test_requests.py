@@ -42,15 +42,6 @@ def test_a_place_ends_with_its_block(queue: FairQueue) -> None:
     assert queue.requests.in_flight("42") == (0, 0, 0)
 
 
-def test_a_full_total_names_the_total(queue: FairQueue) -> None:
-    """It is not the fault of the workspace that is rejected."""
-    for name in "ab":
-        queue.requests.admit(name)
-    with pytest.raises(RequestRejected, match="of all workspaces") as no:
-        queue.requests.admit("c")
-    assert no.value.scope == "total"
-
-
 def test_a_waiting_request_gets_the_next_place(queue: FairQueue) -> None:
     """It returns soon after the place is free."""
     first = queue.requests.admit("a")

@@ -10,7 +10,6 @@ import pytest
 from fairqueue import CapacityExceeded, FairQueue, LeaseLost, Scope
 from fairqueue._tally import OTHERS, Busiest, Counts, Tally
 from fairqueue.adapters import Ending, Finish
-from fairqueue.rows import Totals
 
 
 @pytest.fixture
@@ -137,15 +136,3 @@ def test_a_job_s_lease_is_forgotten_at_last() -> None:
     tally.claimed([lease])
     tally.ended(lease.fence + 1, "acked")
     assert "leases_ended" not in tally.read().counters
-
-
-def test_the_store_s_totals(queue: FairQueue) -> None:
-    """Acked jobs and their worker-seconds since it began."""
-    nothing = {"max_deliveries": 0, "expired": 0, "rejected": 0}
-    assert queue.views.totals() == Totals(0, 0, 0, nothing)
-    queue.publish(b"", queue="q", workspace="a")
-    (lease,) = queue.claim(["q"]).leases
-    queue.ack(lease)
-    totals = queue.views.totals()
-    assert totals.acked == 1
-    assert 0 < totals.worker_seconds < 60
