@@ -163,15 +163,6 @@ def test_after_an_outage_nothing_is_reaped_for_one_lease(world: World) -> None:
     assert world.row().running == 3
 
 
-def test_after_the_grace_dead_workers_are_reaped(world: World) -> None:
-    """A lease that is not renewed within one lease time after an outage expires."""
-    world.publish_many(3)
-    world.worker().take(3)
-    world.clock.advance(100)
-    world.pass_time(41)
-    assert world.row().waiting == 3
-
-
 def test_a_short_lease_of_a_caller_does_not_shorten_the_grace(world: World) -> None:
     """After an outage a lease is spared for its own length, not for that of the caller."""
     world.publish()

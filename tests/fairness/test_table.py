@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.fairness.fleet import Fleets
-from tests.fairness.metering import Member, fair_slots
 from tests.fairness.report import line, page, picture
 from tests.fairness.table import SCENARIOS, Play, Row
 
@@ -27,22 +26,6 @@ def test_each_scenario_is_as_fair_as_the_table_says(fleets: Fleets, play: Play) 
         if row.lag is not None:
             assert row.lag[0] <= row.lag[1], row.name
         assert (row.longest_wait or 0.0) <= 1.0
-
-
-def test_unused_slots_go_to_the_others() -> None:
-    """They are shared by weight; a group counts as one flow, and a reserve is a minimum."""
-    members = [
-        Member("a", slots=1.0),
-        Member("b", weight=2.0),
-        Member("c"),
-        Member("r", reserve=0.5, weight=0.1),
-        Member("m0", group="org"),
-        Member("m1", group="org", slots=0.5),
-    ]
-    found = fair_slots(8, members, {"org": 1.0})
-    assert found == pytest.approx(
-        {"a": 1.0, "b": 3.25, "c": 1.625, "r": 0.5, "m0": 1.125, "m1": 0.5}
-    )
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.sharded import mover
 from fairqueue.testing import ManualClock
-from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
+from tests.shards.conftest import Killed, Namespace
+from tests.shards.test_reshard import FROM, NAMES, TO
 from tests.shards.test_reshard_holds import asleep, moving, places
-
-__all__ = ["processes"]
 
 
 def test_a_shard_that_was_dropped_is_not_believed(processes: Namespace) -> None:

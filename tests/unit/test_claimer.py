@@ -194,14 +194,6 @@ def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimers, ac
     assert getattr(claimer, act)(lease.fence, **how) is False
 
 
-def test_an_interrupt_keeps_the_call(store: Flaky, claimer: Claimers) -> None:
-    """After Ctrl-C during a claim, the next claim returns the leased job."""
-    store.lose_reply(KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        claimer.claim(["q"], 1, [])
-    assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
-
-
 def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimers) -> None:
     """A call that the store rejected is not sent again."""
     store.lose_reply(FairQueueError("no"), before=True)

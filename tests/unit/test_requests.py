@@ -42,26 +42,6 @@ def test_a_place_ends_with_its_block(queue: FairQueue) -> None:
     assert queue.requests.in_flight("42") == (0, 0, 0)
 
 
-def test_a_waiting_request_gets_the_next_place(queue: FairQueue) -> None:
-    """It returns soon after the place is free."""
-    first = queue.requests.admit("a")
-    admitted = threading.Event()
-
-    def wait() -> None:
-        with queue.requests.admit("a", wait_seconds=30):
-            admitted.set()
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    while queue.requests.in_flight("a")[2] == 0:
-        time.sleep(0.001)
-    assert not admitted.is_set()
-    first.end()
-    waiting.join(10)
-    assert admitted.is_set()
-    assert queue.requests.in_flight("a") == (0, 0, 0)
-
-
 def test_a_wait_that_is_over_says_what_is_full(queue: FairQueue) -> None:
     """And the request has left the queue."""
     with queue.requests.admit("a"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import CapacityExceeded, FairQueue, LeaseLost, Scope
+from fairqueue import FairQueue, LeaseLost
 from fairqueue._tally import OTHERS, Busiest, Counts, Tally
 from fairqueue.adapters import Ending, Finish
 
@@ -30,18 +30,6 @@ def test_nothing_is_counted_before_it_begins(namespace: str) -> None:
         queue.publish(b"", queue="q", workspace="a")
         queue.ack(queue.claim(["q"]).leases[0])
         assert queue.tally.read() == Counts({}, {})
-
-
-def test_publishes_are_counted_by_queue(queue: FairQueue) -> None:
-    """A repeated or rejected one is no new job; a rejection has the scope that was full."""
-    queue.limits.set(Scope.workspace("a"), capacity=1)
-    queue.publish(b"", queue="q", workspace="a", job_id="j")
-    queue.publish(b"", queue="q", workspace="a", job_id="j")
-    with pytest.raises(CapacityExceeded):
-        queue.publish(b"", queue="q", workspace="a")
-    assert _counter(queue, "jobs_published") == {("q",): 1}
-    assert _counter(queue, "publishes_rejected") == {("q", "workspace"): 1}
-    assert _counter(queue, "workspace_publishes_rejected") == {("a",): 1}
 
 
 def test_leases_are_counted_by_their_end(queue: FairQueue) -> None:
