@@ -65,7 +65,7 @@ class Cluster:
         queue: str = "q",
         at: float = 0.0,
     ) -> None:
-        """Give each a backlog that never ends, of jobs of so many seconds."""
+        """Give each a backlog that never ends, of jobs of this many seconds."""
         for name in workspaces:
             self.lengths[name] = seconds if callable(seconds) else partial(float, seconds)
             self.at(at, partial(self._publish_some, name, queue))

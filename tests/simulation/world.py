@@ -144,7 +144,9 @@ class World:
         self.over: set[str] = set()
         """Jobs that somebody has tried to end: they may be over."""
         self.loose: set[str] = set()
-        """Jobs that may run twice: writes were lost, or the clock has jumped over a repetition."""
+        """Jobs that may run twice: writes were lost, a script was stopped half-way again and again,
+        or the clock has jumped over a repetition.
+        """
         self.mortal: set[str] = set()
         """Jobs that may end without a run, or another one: that expire, or were acked early."""
         self.damaged: set[str] = set()
@@ -459,6 +461,8 @@ class World:
         if self.now >= run.deadline - MARGIN_SECONDS:
             return  # as `may_begin`: the lease ends by itself
         live = [*self._live()]
+        if self.now < self.forbidden_until:
+            self.loose.add(job.id)
         if job.id not in self.loose:
             self.require(job.id not in self.done, f"{job.id} runs although it is done")
             beside = [one for one in live if one.lease.job.id == job.id]
@@ -517,6 +521,7 @@ class World:
             self.forbidden = self.random.choice(FORBIDDEN)
             self.forbidden_until = self.now + self.random.choice((1.0, 5.0, 20.0))
             self.note(f"{self.forbidden} is forbidden until {self.forbidden_until:.2f}")
+            self._loosen()
         if self.chance("lost record"):
             self._lose_record()
 
@@ -536,11 +541,15 @@ class World:
         self.note(f"the server's clock moves by {seconds:g} s")
         if seconds > 0:
             self.clock.advance(seconds)
-            self.loose |= self.pending
-            self.loose |= {run.lease.job.id for one in self.processes for run in one.runs.values()}
+            self._loosen()
         else:
             self.clock.set_back(-seconds)
         self.late, self.replica = [], []
+
+    def _loosen(self) -> None:
+        """Whatever runs, or is about to, may run twice."""
+        self.loose |= self.pending
+        self.loose |= {run.lease.job.id for one in self.processes for run in one.runs.values()}
 
     def _lose_writes(self) -> None:
         """The replica takes over: what came since is lost, and may come again."""
