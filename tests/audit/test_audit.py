@@ -21,11 +21,6 @@ from tests.audit.damages import DAMAGES
 from tests.contract.world import World
 
 
-def test_a_sound_store_has_no_findings(world: World, engine: Engine) -> None:
-    """The audit reports nothing."""
-    assert audit(engine, now=world.clock()) == []
-
-
 @pytest.mark.parametrize("name", ["a runnable workspace is not ready", "a lease lacks a level"])
 def test_a_second_look_finds_it_again_under_traffic(
     world: World, engine: Engine, name: str
@@ -36,11 +31,6 @@ def test_a_second_look_finds_it_again_under_traffic(
     world.publish_many(3, "another")
     world.worker("w2").take(1)
     assert set(first) & set(audit(engine, now=world.clock()))
-
-
-def test_shared_limits_leave_no_findings(shared_world: World, engine: Engine) -> None:
-    """The audit reports nothing on a store with a group and a limited task."""
-    assert audit(engine, now=shared_world.clock()) == []
 
 
 def test_the_audit_uses_the_engines_clock_by_default(engine: Engine) -> None:

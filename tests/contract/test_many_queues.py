@@ -100,7 +100,7 @@ def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
     """While flows follow an opened workspace, the next of them has a token, so that they go on."""
     world.limit("big", concurrency=1)
     waits_on_many_queues(world)
-    engine, worker = world.store.engine, world.worker()
+    worker = world.worker()
     lease = worker.take_one("q000")
     follow(world)
     for queue in NAMES:  # as workers find nothing there
@@ -108,7 +108,7 @@ def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
     assert worker.claim(1, "q000").wait_seconds > 0
     worker.finish(lease)
     closed = [queue for queue, (state, _) in states(world).items() if state == "at_limit"]
-    tokens = [queue for queue in closed if engine.command("LLEN", engine.keys.key("token", queue))]
+    tokens = [queue for queue in closed if world.command("LLEN", ("token", queue))]
     assert len(tokens) == 1
 
 

@@ -137,8 +137,7 @@ def test_a_lease_is_charged_up_to_its_end(
 
 def _finish_tag(world: World) -> float:
     """Return the finish tag of workspace a on queue q."""
-    engine = world.store.engine
-    return float(engine.command("ZSCORE", engine.keys.key("finish", "q"), "a"))
+    return float(world.command("ZSCORE", ("finish", "q"), "a"))
 
 
 def test_without_max_deliveries_a_job_is_redelivered_without_end(world: World) -> None:

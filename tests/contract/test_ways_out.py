@@ -262,12 +262,12 @@ def test_what_is_left_goes_page_by_page(world: World) -> None:
         job = Job(f"u{n}", "a", "q", "t", b"")
         world.store.publish(job, Admission(unique_key=f"k{n}", unique_for=3600))
     run(world, worker := world.worker())
-    engine, left = world.store.engine, [1000]
+    left = [1000]
     world.clock.advance(3600)
     for _ in range(60):
         world.clock.advance(30)
         assert worker.take() == []
-        left.append(engine.command("HLEN", engine.keys.key("unique")))
+        left.append(world.command("HLEN", "unique"))
     assert left[-1] == 0
     assert max(one - other for one, other in pairwise(left)) <= MOST_IN_ONE_CALL
 

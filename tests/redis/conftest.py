@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ import redis
 
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.testing import ManualClock
+from fairqueue.testing import EmbeddedServer, ManualClock
 from tests.contract.world import World
 from tests.redis.counting import Costs
+from tests.redis.proxy import Proxy, proxy_before
 
 OLDEST_CLEAN = 5
 
@@ -26,6 +28,13 @@ def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> Worl
 def costs(redis_client: redis.Redis, world: World) -> Costs:
     """What the world's store costs."""
     return Costs(redis_client, world.store)
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
+    """A proxy before the server of this test process."""
+    with proxy_before(redis_server.socket_path) as proxy:
+        yield proxy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

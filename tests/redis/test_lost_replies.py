@@ -17,14 +17,7 @@ from fairqueue import FairQueue, Lease, NewJob, Outcome, Scope, StoreUnavailable
 from fairqueue.adapters import Finish
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
-from tests.redis.proxy import Proxy, proxy_before
-
-
-@pytest.fixture
-def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
-    """A proxy before the server of this test process."""
-    with proxy_before(redis_server.socket_path) as proxy:
-        yield proxy
+from tests.redis.proxy import Proxy
 
 
 @pytest.fixture(params=[0, 3], ids=["the caller repeats", "the client repeats"])

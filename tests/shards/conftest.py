@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pytest
 
 from fairqueue import FairQueue, Settings, StoreUnavailable
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.redis import RedisEngine
@@ -21,6 +23,15 @@ from fairqueue.testing import ManualClock
 from tests.contract.world import Worker, World
 
 SHARDS = 3
+
+
+def living_on(number: int) -> Iterator[str]:
+    """Name workspaces that live on a shard."""
+    return (name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
+
+
+HOMES = [next(living_on(number)) for number in range(SHARDS)]
+"""A workspace of each shard."""
 
 
 @dataclass(eq=False)

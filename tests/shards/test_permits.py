@@ -25,8 +25,9 @@ from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
 from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
+from tests.shards.conftest import SHARDS, living_on
 
-SHARDS, LEASE_SECONDS = 3, 60.0
+LEASE_SECONDS = 60.0
 HOME = home_of("total:")
 
 
@@ -64,11 +65,6 @@ class Process:
         self.claimers.renew(self.store, [(e.fence, 0.0) for e in self.running], self.claimers.owner)
 
 
-def homes(number: int) -> Iterator[str]:
-    """Give workspaces that live on a shard."""
-    return (name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
-
-
 class Fleet:
     """A store of three shards that several processes use."""
 
@@ -77,7 +73,7 @@ class Fleet:
         self.store = self.open()
         self._ids = count()
         self.published: list[str] = []
-        self._names = [homes(number) for number in range(SHARDS)]
+        self._names = [living_on(number) for number in range(SHARDS)]
 
     def open(self) -> ShardedStore:
         return ShardedStore([self._open(number) for number in range(SHARDS)])

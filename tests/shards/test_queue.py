@@ -22,8 +22,8 @@ from fairqueue._shards.placement import shard_of, shard_of_fence
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue.adapters import Ending, Finish, LeaseKeeper, Renewed
 from fairqueue.errors import PublishInterrupted
+from tests.shards.conftest import SHARDS, living_on
 
-SHARDS = 3
 WORKSPACES = [f"w{n}" for n in range(9)]
 HOMES = {name: shard_of(name, SHARDS) for name in WORKSPACES}
 
@@ -40,7 +40,7 @@ def queue(request: pytest.FixtureRequest, namespace: str) -> Iterator[FairQueue]
 
 def of_shard(number: int) -> str:
     """A workspace that lives there."""
-    return next(name for name, home in HOMES.items() if home == number)
+    return next(living_on(number))
 
 
 def fill(queue: FairQueue, jobs: int = 2) -> None:

@@ -24,7 +24,7 @@ from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Placed
-from fairqueue.audit import audit
+from fairqueue.audit import audit, rebuild
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.errors import FairQueueError
 from fairqueue.schedules._definition import PUT_BY_CALL
@@ -641,7 +641,10 @@ class World:
             random.setstate(before)
 
     def _drain(self) -> None:
-        self.is_calm, self.late, self.away_until, self.forbidden = True, [], 0.0, ""
+        self.is_calm, self.late, self.away_until = True, [], 0.0
+        if self.forbidden:  # slots of a lease whose end was forbidden stay taken until a repair
+            rebuild(self.store, now=self.clock())
+        self.forbidden = ""
         for scope in SCOPES:
             self.store.pause(*scope, None)
         self.note("the faults end")
