@@ -129,7 +129,7 @@ def dead_letters(world: World, worker: Worker) -> None:
 
 def task_s_limits(world: World, worker: Worker) -> None:
     """A task had a rate and is idle; another had limits, and has none any more."""
-    world.limit_task("slow", rate=0.1)
+    world.limit_task("slow", rate=0.1, workspace_rate=0.1)
     world.limit_task("t", concurrency=1)
     for task in ("slow", "t"):
         world.publish("gone", queue="gone", task=task)

@@ -63,10 +63,14 @@ def first_start(fleet: Fleet, is_it: Callable[[Work], bool]) -> list[float]:
     return found
 
 
-def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> Figures:
-    """Some of the 0.1 s jobs of a take very long."""
+def turned_long(
+    fleets: Fleets, *, seconds: float, few: float, long: float, task: str | None = None
+) -> Figures:
+    """Some of the 0.1 s jobs of a take very long, also where they are of a task with a limit."""
     fleet, rnd = fleets(), random.Random(1)
-    fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long)
+    if task:
+        fleet.set_task_limits(task, Limits(concurrency=8))
+    fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long, task=task)
     fleet.backlog("b", 1.0)
     fleet.until(seconds)
     return fleet.shares()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -150,23 +149,6 @@ def test_requests_that_the_store_has_lost_count_again(queue: FairQueue) -> None:
     requests.renew(Ending())  # type: ignore[arg-type]
     assert requests.in_flight("a") == (1, 1, 0)
     assert requests.in_flight("b") == (1, 0, 0)
-
-
-def test_a_thread_renews_the_places(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does while there are any, and until the queue is closed."""
-    renewed = threading.Semaphore(0)
-    renew = Store.renew_requests
-
-    def counted(self: Store, *args: Any, **options: Any) -> list[str]:
-        renewed.release()
-        return renew(self, *args, **options)
-
-    monkeypatch.setattr(Store, "renew_requests", counted)
-    with FairQueue("memory://", namespace=namespace, lease_seconds=0.1) as queue:
-        queue.requests.admit("a")
-        for _ in range(5):
-            assert renewed.acquire(timeout=10)
-        assert queue.requests.in_flight("a") == (1, 1, 0)
 
 
 def test_a_forked_child_frees_no_place_of_its_parent(
