@@ -1,4 +1,4 @@
-"""The audit finds each kind of damage, and reports nothing on a sound store."""
+"""The audit finds damage under traffic, and nothing else; test_repairs.py has each kind of it."""
 
 from __future__ import annotations
 
