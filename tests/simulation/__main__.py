@@ -1,8 +1,7 @@
 """Play seeds of the simulated fleet for a time: ``python -m tests.simulation 600 --seed 1``.
 
 The first course that breaks a promise is shrunk to a page: without the faults that it does not
-need, and with as few processes as still break it. In every other seed most workspaces have many
-flows.
+need, and with as few processes as still break it.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import re
 import sys
 import time
 
-from fairqueue._stores.library import Read, read_source
 from tests.simulation.world import FAULTS, PROCESSES, BrokenError, World
-from tests.small_pages import with_small_pages
 
 STEPS = 2000
 LINES = 45
@@ -30,17 +27,17 @@ def broken(world: World, steps: int) -> str:
     return ""
 
 
-def page(seed: int, steps: int, read: Read) -> str:
+def page(seed: int, steps: int) -> str:
     """Shrink a course that breaks a promise, and tell its end."""
     without, processes = frozenset[str](), PROCESSES
     for fault in FAULTS:
-        if broken(World(seed, without=without | {fault}, read=read), steps):
+        if broken(World(seed, without=without | {fault}), steps):
             without |= {fault}
     for fewer in (1, 2, 3, 6):
-        if broken(World(seed, without=without, processes=fewer, read=read), steps):
+        if broken(World(seed, without=without, processes=fewer), steps):
             processes = fewer
             break
-    world = World(seed, without=without, processes=processes, read=read)
+    world = World(seed, without=without, processes=processes)
     said = broken(world, steps)
     needed = ", ".join(sorted(FAULTS.keys() - without)) or "none"
     about = rf"\b({'|'.join(re.findall(r'[jw]?[0-9]+', said))})\b|replica|clock|store|faults"
@@ -59,10 +56,9 @@ def main() -> int:
     logging.disable()
     until, seed, steps, starts = time.monotonic() + options.seconds, options.seed, 0, 0
     while time.monotonic() < until:
-        read = with_small_pages if seed % 2 else read_source
-        world = World(seed, read=read)
+        world = World(seed)
         if broken(world, options.steps):
-            print(page(seed, options.steps, read))  # noqa: T201
+            print(page(seed, options.steps))  # noqa: T201
             return 1
         seed, steps, starts = seed + 1, steps + world.steps, starts + len(world.fences)
     said = f"seeds {options.seed} to {seed - 1}: {steps} steps, {starts} starts, no promise broken"

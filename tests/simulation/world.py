@@ -10,12 +10,11 @@ import random
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from random import Random
 from typing import Any, TypeVar
 
-from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits, Pause
+from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
 from fairqueue._keys import decode_job
 from fairqueue._stores.engine import Entry
 from fairqueue._stores.library import Read, read_source
@@ -24,7 +23,6 @@ from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Placed
-from fairqueue.audit import audit, rebuild
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.errors import FairQueueError
 from fairqueue.schedules._definition import PUT_BY_CALL
@@ -33,7 +31,6 @@ from fairqueue.schedules._timing import Schedule
 from fairqueue.testing import ManualClock
 from tests.failing_commands import FailingDatabase
 from tests.lost_writes import restore
-from tests.operators import operators_of
 
 T = TypeVar("T")
 Actor = Generator[None, None, None]
@@ -48,26 +45,15 @@ FAULTS = {
     "lost reply": 0.03,
     "late copy": 0.03,
     "failed command": 0.01,
-    "forbidden command": 0.0003,
     "kill": 0.002,
     "stop": 0.002,
     "away": 0.0005,
     "clock": 0.0003,
     "replicate": 0.001,
     "lost writes": 0.0005,
-    "lost record": 0.002,
 }
 """How often each comes: the first four with a call, the others with a step."""
-FORBIDDEN = ("ZADD", "ZREM", "HSET", "HDEL", "LPOP", "RPUSH", "SADD", "SREM", "SET", "UNLINK")
 DRAIN_SECONDS = 1500.0
-PROMISED = {"I2", "I7", "I9", "I12"}
-"""Invariants that hold whatever has failed or is lost."""
-SCOPES = [
-    ("total", ""),
-    *(("workspace", name) for name in WORKSPACES),
-    *(("queue", name) for name in QUEUES),
-    *(("task", name) for name in TASKS),
-]
 
 
 class LostCallError(Exception):
@@ -131,7 +117,6 @@ class World:
         self.now = 0.0
         """By the clock of all workers, which never jumps."""
         self.away_until, self.is_calm = 0.0, False
-        self.forbidden, self.forbidden_until = "", 0.0
         self.serial = self.steps = 0
         self.late: list[Callable[[], object]] = []
         self.replica: list[Entry] = []
@@ -144,20 +129,14 @@ class World:
         self.over: set[str] = set()
         """Jobs that somebody has tried to end: they may be over."""
         self.loose: set[str] = set()
-        """Jobs that may run twice: writes were lost, a script was stopped half-way again and again,
-        or the clock has jumped over a repetition.
-        """
-        self.mortal: set[str] = set()
-        """Jobs that may end without a run, or another one: that expire, or were acked early."""
-        self.damaged: set[str] = set()
-        """Jobs of which a record was lost."""
+        """Jobs that may run twice: writes were lost, or the clock has jumped over a repetition."""
         self.pending: set[str] = set()
         self.ticks: defaultdict[tuple[str, float], set[str]] = defaultdict(set)
         self.ticks_are_certain = True
         self.limits = self._configure()
         self.processes = [self._process() for _ in range(processes)]
         self.others = [self._produce() for _ in range(PRODUCERS)]
-        self.others += [*(self._tick() for _ in range(TICKERS)), self._operate()]
+        self.others += [self._tick() for _ in range(TICKERS)]
 
     def _configure(self) -> dict[str, int]:
         """Store limits that this seed chooses; return how many may run in each scope."""
@@ -199,11 +178,9 @@ class World:
         """Call the store, unless that or its answer is lost."""
         if self.now < self.away_until or self.chance("lost call"):
             raise LostCallError
-        at = 0
         if self.chance("failed command"):
             at = self.chances["failed command"].randint(1, 80)
-        forbidden = self.forbidden if self.now < self.forbidden_until else ""
-        self.database.deny(lambda number, name: number == at or name == forbidden)
+            self.database.deny(lambda number, _: number == at)
         try:
             made = make()
         except CommandError as error:
@@ -245,13 +222,11 @@ class World:
             self.serial += 1
             workspace = choose((*WORKSPACES, "a", "a", "a"))
             delay = choose((0.0, 0.0, 0.0, 5.0, 60.0))
-            name, expires = f"j{self.serial}", choose((None, None, None, 30.0))
-            queue, task, priority = choose(QUEUES), choose(TASKS), choose((0, 0, 5))
-            job = Job(name, workspace, queue, task, b"x", priority, delay, expires)
-            key = choose((None, None, None, "key"))
-            if expires or key:
-                self.mortal.add(name)
-            yield from self._publish(job, Admission(group=choose((None, "g")), unique_key=key))
+            name = f"j{self.serial}"
+            job = Job(
+                name, workspace, choose(QUEUES), choose(TASKS), b"x", choose((0, 0, 5)), delay
+            )
+            yield from self._publish(job, Admission())
 
     def _publish(self, job: Job, admission: Admission) -> Actor:
         try:
@@ -285,21 +260,6 @@ class World:
                     )
                 )
 
-    def _operate(self) -> Actor:
-        """Withdraw jobs, and pause something for a while."""
-        jobs = operators_of(self.store).jobs
-        while True:
-            for _ in range(self.random.randint(10, 40)):
-                yield
-            job_id, queue = f"j{self.random.randint(1, self.serial)}", self.random.choice(QUEUES)
-            self.mortal.add(job_id)
-            yield from self.answered(partial(jobs.withdraw, job_id, queue=queue), job_id)
-            scope = self.random.choice(SCOPES)
-            for pause in (Pause.PAUSED, None):
-                yield from self.answered(partial(self.store.pause, *scope, pause))
-                for _ in range(self.random.randint(5, 20)):
-                    yield
-
     def _process(self) -> Process:
         self.serial += 1
         queues = tuple(self.random.sample(QUEUES, self.random.randint(1, len(QUEUES))))
@@ -322,7 +282,6 @@ class World:
                 Finish(run.lease.fence, Ending.ACK_EARLY if run in early else Ending.ACK, 0.5)
                 for run in over
             ]
-            self.mortal |= {run.lease.job.id for run in early}
             for run in over:
                 run.is_over = True
                 self.over.add(run.lease.job.id)
@@ -461,8 +420,6 @@ class World:
         if self.now >= run.deadline - MARGIN_SECONDS:
             return  # as `may_begin`: the lease ends by itself
         live = [*self._live()]
-        if self.now < self.forbidden_until:
-            self.loose.add(job.id)
         if job.id not in self.loose:
             self.require(job.id not in self.done, f"{job.id} runs although it is done")
             beside = [one for one in live if one.lease.job.id == job.id]
@@ -490,7 +447,6 @@ class World:
             is_twice = job_id in self.done and job_id not in self.loose
             self.require(not is_twice, f"two ends of {job_id} count")
             self.done.add(job_id)
-            self.over.add(job_id)
 
     # Faults
 
@@ -517,13 +473,6 @@ class World:
             self.note("a replica has everything")
         if self.replica and self.chance("lost writes"):
             self._lose_writes()
-        if self.chance("forbidden command"):
-            self.forbidden = self.random.choice(FORBIDDEN)
-            self.forbidden_until = self.now + self.random.choice((1.0, 5.0, 20.0))
-            self.note(f"{self.forbidden} is forbidden until {self.forbidden_until:.2f}")
-            self._loosen()
-        if self.chance("lost record"):
-            self._lose_record()
 
     def _deliver(self, make: Callable[[], object]) -> None:
         if self.now < self.away_until:
@@ -541,15 +490,11 @@ class World:
         self.note(f"the server's clock moves by {seconds:g} s")
         if seconds > 0:
             self.clock.advance(seconds)
-            self._loosen()
+            self.loose |= self.pending
+            self.loose |= {run.lease.job.id for one in self.processes for run in one.runs.values()}
         else:
             self.clock.set_back(-seconds)
         self.late, self.replica = [], []
-
-    def _loosen(self) -> None:
-        """Whatever runs, or is about to, may run twice."""
-        self.loose |= self.pending
-        self.loose |= {run.lease.job.id for one in self.processes for run in one.runs.values()}
 
     def _lose_writes(self) -> None:
         """The replica takes over: what came since is lost, and may come again."""
@@ -568,52 +513,10 @@ class World:
                 run.old = True
                 self.loose.add(run.lease.job.id)
 
-    def _lose_record(self) -> None:
-        """Remove or spoil one record; of one job not that of its lease, too."""
-        kind, queue = self.random.choice(("jobs", "leases", "workspaces")), ""
-        if kind == "jobs":
-            queue = self.random.choice(QUEUES)
-        key = self.engine.keys.key(kind, *([queue] if queue else []))
-        fields = sorted(self.engine.command("HKEYS", key))
-        if not fields:
-            return
-        field = self.random.choice(fields)
-        if kind != "workspaces" and not self._may_damage(field, kind):
-            return
-        self.note(f"the record of {field.decode()} in {kind} is lost")
-        how = self.random.choice(((), ("{}",)))
-        self.engine.command("HSET" if how else "HDEL", key, field, *how)
-        self.replica = []
-
-    def _may_damage(self, field: bytes, kind: str) -> bool:
-        """Whether a job may lose this record; it may run beside itself then, or not at all."""
-        job_id = decode_job(field) if kind == "jobs" else self._job_of(field)
-        if not job_id.startswith("j") or job_id in self.damaged:
-            return False
-        self.damaged.add(job_id)
-        self.loose.add(job_id)
-        if kind == "jobs":
-            self.must.discard(job_id)
-        for process in self.processes:
-            for run in process.runs.values():
-                run.old |= run.lease.job.id == job_id
-        return True
-
-    def _job_of(self, fence: bytes) -> str:
-        """Name the job of a lease."""
-        for queue in QUEUES:
-            key = self.engine.keys.key("slots_of_queue", queue)
-            for job in self.engine.command("HKEYS", key):
-                if self.engine.command("HGET", key, job) == fence:
-                    return decode_job(job)
-        return ""
-
     def records(self) -> set[str]:
-        """Ids of the jobs that are here, and can be read."""
-        found = (
-            (job, text) for _, of in Keyspace(self.engine).all("jobs") for job, text in of.items()
-        )
-        return {decode_job(job) for job, text in found if text != "{}"}
+        """Ids of the jobs that are here."""
+        found = Keyspace(self.engine).all("jobs")
+        return {decode_job(job) for _, of in found for job in of}
 
     # The course
 
@@ -642,11 +545,6 @@ class World:
 
     def _drain(self) -> None:
         self.is_calm, self.late, self.away_until = True, [], 0.0
-        if self.forbidden:  # slots of a lease whose end was forbidden stay taken until a repair
-            rebuild(self.store, now=self.clock())
-        self.forbidden = ""
-        for scope in SCOPES:
-            self.store.pause(*scope, None)
         self.note("the faults end")
         self.processes.append(self._process())
         self.processes[-1].queues = QUEUES
@@ -655,13 +553,10 @@ class World:
             self.require(self.now < until, f"stuck: {sorted(self.records())[:5]}")
             for _ in range(200):
                 self.step()
-        lost = self.must - self.over - self.mortal
+        lost = self.must - self.over
         self.require(not lost, f"jobs are lost: {sorted(lost)}")
-        found = audit(self.engine, now=self.clock())
-        broken = [one for one in found if one.invariant in PROMISED]
-        self.require(not broken, f"the auditor finds {broken}")
         for workspace in WORKSPACES[:2]:
-            ticks = sorted(at for name, at in self.ticks if name == workspace)
-            between = [b - a for a, b in pairwise(ticks)]
+            found = sorted(at for name, at in self.ticks if name == workspace)
+            between = [b - a for a, b in pairwise(found)]
             missed = [seconds for seconds in between if seconds != EVERY_SECONDS]
-            self.require(not missed or not self.ticks_are_certain, f"ticks are lost: {ticks}")
+            self.require(not missed or not self.ticks_are_certain, f"ticks are lost: {found}")
