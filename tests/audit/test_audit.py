@@ -1,4 +1,4 @@
-"""The audit finds each kind of damage, and reports nothing on a sound store."""
+"""The audit finds damage under traffic, and nothing else; test_repairs.py has each kind of it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,8 @@ from fairqueue.audit import audit, certain_findings, looks
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
-from tests.audit.damages import DAMAGES, SHARED_DAMAGES
+from tests.audit.damages import DAMAGES
 from tests.contract.world import World
-
-
-def test_a_sound_store_has_no_findings(world: World, engine: Engine) -> None:
-    """The audit reports nothing."""
-    assert audit(engine, now=world.clock()) == []
-
-
-@pytest.mark.parametrize("name", DAMAGES)
-def test_damage_is_found(world: World, engine: Engine, name: str) -> None:
-    """The audit reports each kind of damage under its invariant."""
-    invariant, damage = DAMAGES[name]
-    damage(engine)
-    found = audit(engine, now=world.clock())
-    assert invariant in {finding.invariant for finding in found}
 
 
 @pytest.mark.parametrize("name", ["a runnable workspace is not ready", "a lease lacks a level"])
@@ -45,20 +31,6 @@ def test_a_second_look_finds_it_again_under_traffic(
     world.publish_many(3, "another")
     world.worker("w2").take(1)
     assert set(first) & set(audit(engine, now=world.clock()))
-
-
-def test_shared_limits_leave_no_findings(shared_world: World, engine: Engine) -> None:
-    """The audit reports nothing on a store with a group and a limited task."""
-    assert audit(engine, now=shared_world.clock()) == []
-
-
-@pytest.mark.parametrize("name", SHARED_DAMAGES)
-def test_damage_to_shared_limits_is_found(shared_world: World, engine: Engine, name: str) -> None:
-    """The audit reports each kind of damage under its invariant."""
-    invariant, damage = SHARED_DAMAGES[name]
-    damage(engine)
-    found = audit(engine, now=shared_world.clock())
-    assert invariant in {finding.invariant for finding in found}
 
 
 def test_the_audit_uses_the_engines_clock_by_default(engine: Engine) -> None:

@@ -66,20 +66,14 @@ def check(world: World, engine: Engine, name: str, *, invariant: str) -> Mended:
     return mended
 
 
-@pytest.mark.parametrize("name", MENDABLE)
-def test_damage_is_mended(world: World, engine: Engine, name: str) -> None:
+@pytest.mark.parametrize("name", [*MENDABLE, *SHARED_DAMAGES])
+def test_damage_is_mended(request: pytest.FixtureRequest, engine: Engine, name: str) -> None:
     """It is found, mended and named, every job that is left runs, and limits hold."""
-    invariant, damage = DAMAGES[name]
+    of_world, damages = ("world", DAMAGES) if name in DAMAGES else ("shared_world", SHARED_DAMAGES)
+    world: World = request.getfixturevalue(of_world)
+    invariant, damage = damages[name]
     damage(engine)
     check(world, engine, name, invariant=invariant)
-
-
-@pytest.mark.parametrize("name", SHARED_DAMAGES)
-def test_damage_to_shared_limits_is_mended(shared_world: World, engine: Engine, name: str) -> None:
-    """The same, of groups and tasks with limits."""
-    invariant, damage = SHARED_DAMAGES[name]
-    damage(engine)
-    check(shared_world, engine, name, invariant=invariant)
 
 
 def test_a_slot_of_no_lease_sets_nothing_aside(world: World, engine: Engine) -> None:

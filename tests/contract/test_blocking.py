@@ -91,11 +91,16 @@ def test_a_blocked_publish_polls_slowly(queue: FairQueue, sleeper: Sleeper) -> N
     assert sleeper.slept[0] <= capacity_wait.FIRST_PAUSE_SECONDS
 
 
-@pytest.mark.parametrize("how", [{"exempt": True}, {"workspace": "b"}])
+@pytest.mark.parametrize(
+    "how", [{"exempt": True}, {"workspace": "b"}, {"job_id": "first"}, {"unique_key": "k"}]
+)
 def test_a_publish_that_need_not_wait_does_not(
-    queue: FairQueue, sleeper: Sleeper, how: dict[str, Any]
+    queue: FairQueue, world: World, sleeper: Sleeper, how: dict[str, Any]
 ) -> None:
-    """An exempt publish, or one with enough capacity, succeeds at once."""
+    """An exempt publish, one with enough capacity, a repeat, and one whose key is taken."""
+    if "unique_key" in how:
+        world.worker().take_one()
+        queue.publish(b"x", queue="q", workspace="a", **how)
     queue.publish(b"x", queue="q", **{"workspace": "a", **how})
     assert sleeper.slept == []
 
@@ -166,15 +171,6 @@ def test_a_parent_that_loses_its_lease_stops_waiting(
     with pytest.raises(LeaseLost):
         queue.publish(b"x", queue="q", workspace="a", parent_fence=parent.fence)
     assert sum(sleeper.slept) <= 2.1
-
-
-def test_a_duplicate_does_not_wait(queue: FairQueue, world: World, sleeper: Sleeper) -> None:
-    """A publish whose unique key is taken needs no capacity and returns at once."""
-    world.limit("b", capacity=1)
-    one = queue.publish(b"x", queue="q", workspace="b", unique_key="k")
-    again = queue.publish(b"x", queue="q", workspace="b", unique_key="k")
-    assert (again, again.outcome) == (one, Outcome.EXISTING)
-    assert sleeper.slept == []
 
 
 def test_a_blocked_publish_holds_no_lock() -> None:

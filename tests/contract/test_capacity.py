@@ -71,18 +71,6 @@ def test_scheduled_jobs_use_capacity(world: World) -> None:
     assert _refused(world).waiting == 1
 
 
-def test_a_full_workspace_does_not_affect_another(world: World) -> None:
-    """Another workspace's publish is accepted."""
-    world.configure(default=Limits(capacity=1))
-    world.publish("a")
-    _refused(world, "a")
-    world.publish("b")
-    assert {row.workspace: row.waiting for row in world.store.snapshot().workspaces} == {
-        "a": 1,
-        "b": 1,
-    }
-
-
 def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
     """Its jobs count together on all queues."""
     world.limit(capacity=2)
@@ -172,13 +160,6 @@ def test_a_repeated_publish_is_not_refused(world: World) -> None:
     world.limit(capacity=1)
     world.publish("a", "x")
     assert not world.again("a", "x")
-
-
-def test_retry_after_is_at_least_a_second(world: World) -> None:
-    """It is a float of seconds, even before any job has started."""
-    world.limit(capacity=1)
-    world.publish()
-    assert 1 <= _refused(world).retry_after <= 500
 
 
 def test_retry_after_follows_the_drain_rate(world: World) -> None:

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from fairqueue import Pause
-from fairqueue._stores.engine import Engine
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import World, ids
 
 
-def key(world: World, kind: str, *names: str) -> str:
-    return world.store.engine.keys.key(kind, *names)
-
-
-def command(world: World, name: str, *arguments: str | bytes | float) -> object:
-    return world.store.engine.command(name, *arguments)
-
-
 def aside(world: World) -> set[str]:
     """What is set aside, counters apart."""
-    found: list[bytes] = world.store.engine.command("HKEYS", key(world, "set_aside"))
+    found: list[bytes] = world.command("HKEYS", "set_aside")
     return {name.decode() for name in found if not name.startswith(b"#")}
-
-
-def drain(world: World, owner: str = "w9", *queues: str) -> list[str]:
-    """Run everything that waits; return the ids."""
-    worker, done = world.worker(owner), []
-    for _ in range(20):
-        leases = worker.take(8, *queues)
-        done += ids(leases)
-        for lease in leases:
-            worker.finish(lease, 0.1)
-        world.pass_time(1)
-    return done
 
 
 def sound(world: World) -> bool:
@@ -52,17 +29,17 @@ def test_a_job_without_a_record_is_passed(world: World, damage: str) -> None:
     names = world.publish_many(4)
     other = world.publish("b")
     if damage == "missing":
-        command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{names[0]}")
+        world.command("HDEL", ("jobs", "q"), f"a/q/{names[0]}")
     elif damage == "unreadable":
-        command(world, "HSET", key(world, "jobs", "q"), f"a/q/{names[0]}", "{'json': 1}")
+        world.command("HSET", ("jobs", "q"), f"a/q/{names[0]}", "{'json': 1}")
     else:
-        command(world, "LPUSH", key(world, "lane", "a", "q", "0"), "not ours")
+        world.command("LPUSH", ("lane", "a", "q", "0"), "not ours")
     left = names if damage == "foreign element" else names[1:]
-    assert sorted(drain(world)) == sorted([*left, other])
+    assert sorted(world.drain()) == sorted([*left, other])
     name = "not ours" if damage == "foreign element" else f"a/q/{names[0]}"
     assert aside(world) == {f"job {name}"}
     assert sound(world)
-    kept = command(world, "HGETALL", key(world, "set_aside"))
+    kept = world.command("HGETALL", "set_aside")
     assert ("json" in str(kept)) == (damage == "unreadable")
 
 
@@ -71,9 +48,9 @@ def test_a_record_that_goes_while_its_job_runs_frees_the_slot(world: World) -> N
     world.limit("a", concurrency=1)
     gone, then = world.publish_many(2)
     world.worker().take_one()
-    command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{gone}")
+    world.command("HDEL", ("jobs", "q"), f"a/q/{gone}")
     world.pass_time(60)
-    assert drain(world) == [then]
+    assert world.drain() == [then]
     assert sound(world)
 
 
@@ -84,37 +61,27 @@ def test_a_lease_without_a_record_expires_as_any_other(world: World, record: str
     names = world.publish_many(4)
     first, _ = world.worker().take(2)
     if record is None:
-        command(world, "HDEL", key(world, "leases"), str(first.fence))
+        world.command("HDEL", "leases", str(first.fence))
     else:
-        command(world, "HSET", key(world, "leases"), str(first.fence), record)
+        world.command("HSET", "leases", str(first.fence), record)
     assert world.worker("w2").renew(first) == {first.fence}
     world.pass_time(60)
-    assert sorted(drain(world)) == names
+    assert sorted(world.drain()) == names
     assert aside(world) == {f"lease {first.fence}"}
     assert sound(world)
 
 
-def _lose_lane(engine: Engine) -> object:
-    return engine.command("DEL", engine.keys.key("lane", "a", "q", "0"))
-
-
-def _lose_returned(engine: Engine) -> object:
-    return engine.command("DEL", engine.keys.key("returned", "a", "q", "0"))
-
-
-@pytest.mark.parametrize("damage", [_lose_lane, _lose_returned])
-def test_a_lane_that_is_gone_stops_no_other(
-    world: World, damage: Callable[[Engine], object]
-) -> None:
+@pytest.mark.parametrize("kind", ["lane", "returned"])
+def test_a_lane_that_is_gone_stops_no_other(world: World, kind: str) -> None:
     """Its flow names it and it is not there: the other workspaces run, and new jobs of this one."""
     world.publish_many(2)
     worker = world.worker()
     worker.release(worker.take_one())
-    damage(world.store.engine)
+    world.command("DEL", (kind, "a", "q", "0"))
     other = world.publish("b")
-    assert other in drain(world)
+    assert other in world.drain()
     again = world.publish()
-    assert drain(world, "w10") == [again]
+    assert world.drain("w10") == [again]
 
 
 @pytest.mark.parametrize("record", [None, "", "{}", "1|2|3", "1 0 0 0 - -"])
@@ -126,10 +93,10 @@ def test_a_workspace_without_a_record_is_found_again(world: World, record: str |
     late = world.publish(delay_seconds=5)
     other = world.publish("b")
     if record is None:
-        command(world, "HDEL", key(world, "workspaces"), "a")
+        world.command("HDEL", "workspaces", "a")
     else:
-        command(world, "HSET", key(world, "workspaces"), "a", record)
-    done = drain(world)
+        world.command("HSET", "workspaces", "a", record)
+    done = world.drain()
     assert [name for name in done if name != other] == [*names, late]
     assert other in done
     assert aside(world) == (set() if record is None else {"workspace a"})
@@ -146,10 +113,10 @@ def idle(world: World, seconds: float = 900) -> None:
 
 def forget(world: World) -> None:
     """Remove all that leads to the jobs of a workspace."""
-    command(world, "HDEL", key(world, "workspaces"), "a")
+    world.command("HDEL", "workspaces", "a")
     for entry in list(world.store.engine.dump()):
         if b":ready:" in entry.key:
-            command(world, "DEL", entry.key.decode())
+            world.store.engine.command("DEL", entry.key)
 
 
 def test_a_workspace_that_nothing_leads_to_is_found_by_the_rebuild(world: World) -> None:
@@ -160,17 +127,17 @@ def test_a_workspace_that_nothing_leads_to_is_found_by_the_rebuild(world: World)
     worker.release(worker.take_one())
     forget(world)
     idle(world)
-    assert sorted(drain(world)) == names
+    assert sorted(world.drain()) == names
 
 
 def test_a_job_that_stands_nowhere_is_placed_by_the_rebuild(world: World) -> None:
     """Its record is left, and its lane or its entry in the schedule is not."""
     names = [world.publish(), world.publish("b", delay_seconds=5), world.publish("c")]
-    command(world, "DEL", key(world, "scheduled", "b"))
-    command(world, "DEL", key(world, "lane", "c", "q", "0"))
-    done = drain(world, "before")
+    world.command("DEL", ("scheduled", "b"))
+    world.command("DEL", ("lane", "c", "q", "0"))
+    done = world.drain("before")
     idle(world)
-    assert sorted(done + drain(world)) == names
+    assert sorted(done + world.drain()) == names
     assert sound(world)
 
 
@@ -206,9 +173,9 @@ def test_a_workspace_without_a_record_frees_the_slots_of_its_group(world: World)
         world.publish(workspace)
     worker = world.worker()
     first = worker.take_one()
-    command(world, "HDEL", key(world, "workspaces"), first.job.workspace)
+    world.command("HDEL", "workspaces", first.job.workspace)
     assert worker.finish(first)
-    assert len(drain(world)) == 1
+    assert len(world.drain()) == 1
 
 
 @pytest.mark.parametrize("publishes", [False, True])
@@ -216,11 +183,11 @@ def test_a_workspace_that_is_paused_is_found_again(world: World, *, publishes: b
     """To resume it finds its lanes, and so does a publish before that."""
     world.store.pause("workspace", "a", Pause.PAUSED)
     names = world.publish_many(3)
-    command(world, "HDEL", key(world, "workspaces"), "a")
+    world.command("HDEL", "workspaces", "a")
     if publishes:
         names.append(world.publish(priority=7))
     world.store.pause("workspace", "a", None)
-    assert drain(world) == names
+    assert world.drain() == names
     assert sound(world)
 
 
@@ -238,9 +205,9 @@ def test_what_names_nothing_is_forgotten(world: World, stray: str) -> None:
     names = [*world.publish_many(2), world.publish(delay_seconds=5)]
     kind, of, member, told = STRAYS[stray]
     for n in range(40 if not told else 1):
-        command(world, "ZADD", key(world, kind, *of), 1.0, f"{member}{n or ''}")
+        world.command("ZADD", (kind, *of), 1.0, f"{member}{n or ''}")
     world.pass_time(60)
-    assert sorted(drain(world)) == names
+    assert sorted(world.drain()) == names
     assert aside(world) == told
     assert sound(world)
 
@@ -248,15 +215,15 @@ def test_what_names_nothing_is_forgotten(world: World, stray: str) -> None:
 def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
     """Its virtual time starts again."""
     names = world.publish_many(3)
-    command(world, "HSET", key(world, "nodes"), "q", "{}")
-    assert drain(world) == names
+    world.command("HSET", "nodes", "q", "{}")
+    assert world.drain() == names
     assert aside(world) == {"queue q"}
 
 
 def test_what_is_set_aside_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The worker's log names it, from time to time."""
     names = world.publish_many(2)
-    command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{names[0]}")
+    world.command("HDEL", ("jobs", "q"), f"a/q/{names[0]}")
     world.worker().take(1)
     assert [text for text in caplog.messages if f"job a/q/{names[0]}" in text]
 
@@ -264,8 +231,8 @@ def test_what_is_set_aside_is_told(world: World, caplog: pytest.LogCaptureFixtur
 def test_what_is_set_aside_is_counted_until_it_is_dropped(world: World) -> None:
     """Statistics count it by kind, the auditor names it, and an operator removes it."""
     for name in world.publish_many(3)[:2]:
-        command(world, "HDEL", key(world, "jobs", "q"), f"a/q/{name}")
-    assert len(drain(world)) == 1
+        world.command("HDEL", ("jobs", "q"), f"a/q/{name}")
+    assert len(world.drain()) == 1
     assert world.store.snapshot().set_aside == {"job": 2}
     found = audit(world.store.engine, now=world.clock())
     assert {one.invariant for one in found} == {"I13"}
@@ -276,14 +243,13 @@ def test_what_is_set_aside_is_counted_until_it_is_dropped(world: World) -> None:
 
 def test_what_is_kept_is_bounded(world: World) -> None:
     """A thousand are kept; a record beyond that stays where it is."""
-    aside = key(world, "set_aside")
     for n in range(1000):
-        command(world, "HSET", aside, f"job a/q/{n}", "1 ")
+        world.command("HSET", "set_aside", f"job a/q/{n}", "1 ")
     name = world.publish()
-    command(world, "HSET", key(world, "jobs", "q"), f"a/q/{name}", "{}")
-    assert drain(world) == []
-    assert command(world, "HGET", key(world, "jobs", "q"), f"a/q/{name}") == b"{}"
-    assert command(world, "HLEN", aside) == 1001
+    world.command("HSET", ("jobs", "q"), f"a/q/{name}", "{}")
+    assert world.drain() == []
+    assert world.command("HGET", ("jobs", "q"), f"a/q/{name}") == b"{}"
+    assert world.command("HLEN", "set_aside") == 1001
     assert world.store.snapshot().set_aside == {"job": 1}
 
 
@@ -291,9 +257,8 @@ def test_keys_of_a_newer_format_are_refused(world: World) -> None:
     """The error names both formats and the remedy, and nothing is changed."""
     world.publish()
     world.worker().take(1)
-    meta = key(world, "meta")
-    newer = world.store.engine.command("GET", meta).replace(b"format=2", b"more format=3")
-    command(world, "SET", meta, newer)
+    newer = world.command("GET", "meta").replace(b"format=2", b"more format=3")
+    world.command("SET", "meta", newer)
     before = {entry.key: entry.value for entry in world.store.engine.dump()}
     for act in (world.publish, world.worker("w2").take, world.reap, world.store.snapshot):
         with pytest.raises(ConfigurationError, match=r"have format 3, .* knows format 2: upgrade"):
@@ -309,16 +274,16 @@ def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | N
     worker = world.worker()
     lease = worker.take_one()
     if text is None:
-        command(world, "DEL", key(world, "meta"))
+        world.command("DEL", "meta")
     else:
-        command(world, "SET", key(world, "meta"), text)
+        world.command("SET", "meta", text)
     world.clock.advance(0.001)
     again = worker.take_one()
     assert (again.job.id, again.fence > lease.fence) == (names[1], True)
     assert worker.finish(lease)
     assert worker.finish(again)
     world.pass_time(20)
-    assert len(drain(world)) == 2
+    assert len(world.drain()) == 2
     assert aside(world) == (set() if text is None else {"meta -"})
     assert sound(world)
 
@@ -340,9 +305,9 @@ def test_a_foreign_key_stops_one_workspace(world: World, kind: str, names: tuple
     world.limit("a", concurrency=5)
     world.publish("a", "first", priority=1)
     world.publish("a", "late", delay_seconds=5, expires_seconds=900)
-    before = command(world, "EXISTS", key(world, kind, *names))
-    command(world, "DEL", key(world, kind, *names))
-    command(world, "SET", key(world, kind, *names), "foreign")
+    before = world.command("EXISTS", (kind, *names))
+    world.command("DEL", (kind, *names))
+    world.command("SET", (kind, *names), "foreign")
     world.publish("b", "other")
     for n in range(5):
         world.publish(f"c{n}", f"more{n}")
@@ -351,10 +316,10 @@ def test_a_foreign_key_stops_one_workspace(world: World, kind: str, names: tuple
         done |= set(_take_what_comes(worker))
         world.clock.advance(1)
     assert done >= {"other", *(f"more{n}" for n in range(5))}
-    command(world, "DEL", key(world, kind, *names))
+    world.command("DEL", (kind, *names))
     if kind == "lane" or not before:
         world.pass_time(20)
-        assert set(drain(world)) | done >= {"first"}
+        assert set(world.drain()) | done >= {"first"}
 
 
 def _take_what_comes(worker: object) -> list[str]:

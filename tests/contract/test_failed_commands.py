@@ -16,7 +16,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Renewed
 from fairqueue.testing import ManualClock
-from tests.contract.world import World, ids
+from tests.contract.world import World
 from tests.told_to_fail import failing, read_failing
 
 FAILURES = CommandError, ResponseError
@@ -31,18 +31,6 @@ def world(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) ->
         engine = RedisEngine(client, namespace=namespace, read=read_failing)
     yield World(Store(engine, clock=clock), clock)
     engine.close()
-
-
-def drain(world: World) -> list[str]:
-    """Run everything that waits, for a while; return the ids."""
-    worker, done = world.worker("drain"), list[str]()
-    for _ in range(4):
-        leases = worker.take(8)
-        done += ids(leases)
-        for lease in leases:
-            worker.finish(lease, 0.1)
-        world.pass_time(4)
-    return done
 
 
 @pytest.mark.parametrize("number", range(10, 40, 2))
@@ -67,12 +55,12 @@ def test_an_import_that_fails_loses_no_message(world: World, number: int, delay:
         engine.command("LPUSH", source, message)
     with failing(engine, number=number), suppress(*FAILURES):
         world.store.import_message(source, job, kind="kind")
-    jobs = engine.command("HLEN", engine.keys.key("jobs", "q"))
+    jobs = world.command("HLEN", ("jobs", "q"))
     assert jobs + engine.command("LLEN", source) == 2
     assert world.store.import_message(source, job, kind="kind")
     assert engine.command("LRANGE", source, 0, -1) == [b"other"]
     world.pass_time(20)
-    assert drain(world) == ["theirs"]
+    assert world.drain(rounds=4, seconds=4) == ["theirs"]
 
 
 def test_a_charge_that_fails_ends_no_lease(world: World) -> None:
@@ -123,5 +111,5 @@ def test_a_replay_that_fails_loses_no_dead_letter(world: World, number: int) -> 
     with failing(world.store.engine, number=number), suppress(*FAILURES):
         world.replay_all()
     world.pass_time(20)
-    done = drain(world)
+    done = world.drain(rounds=4, seconds=4)
     assert set(done) | {letter.job.id for letter in world.dead()} == set(names)

@@ -245,12 +245,7 @@ def test_a_short_claim_that_fails_at_any_command_loses_no_job(n: int, most: int 
         with scene.database.failing(partial(_is_nth, k)), suppress(CommandError):
             scene.move()
         scene.world.pass_time(70)
-        worker, done = scene.world.worker("drain"), set[str]()
-        for _ in range(20):
-            for lease in worker.take(4):
-                done.add(lease.job.id)
-                worker.finish(lease, 0.1)
-            scene.world.pass_time(2)
+        done = set(scene.world.drain(seconds=2))
         assert before - done <= {lease.job.id for lease in scene.leases}, k
         assert not list(Keyspace(scene.world.store.engine).all("jobs")), k
         found = audit(scene.world.store.engine, now=scene.clock())

@@ -145,8 +145,7 @@ def test_a_lowered_limit_of_a_group_holds_at_once(world: World) -> None:
 
 def moving(world: World, name: str = "big") -> bool:
     """Whether a workspace is between two groups."""
-    engine = world.store.engine
-    record = engine.command("HGET", engine.keys.key("workspaces"), name) or b""
+    record = world.command("HGET", "workspaces", name) or b""
     return any(mark in record.partition(b"|")[0] for mark in b"<>=")
 
 
@@ -210,8 +209,7 @@ def test_a_group_that_is_set_during_a_move_comes_after_it(world: World) -> None:
         world.reap()
         assert sound(world)
     assert not moving(world)
-    engine = world.store.engine
-    assert engine.command("HLEN", engine.keys.key("inner_nodes")) == 0
+    assert world.command("HLEN", "inner_nodes") == 0
 
 
 RUNNING = 1500

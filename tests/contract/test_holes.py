@@ -31,10 +31,9 @@ def test_a_lane_of_holes_alone_is_no_work(world: World) -> None:
     for n in (2, 1, 3, 0, 4):
         world.jobs.cancel(names[n])
         assert sound(world)
-    engine = world.store.engine
-    assert engine.command("EXISTS", engine.keys.key("lane", "a", "q", "0")) == 0
-    assert engine.command("EXISTS", engine.keys.key("holes", "a", "q", "0")) == 0
-    assert engine.command("EXISTS", engine.keys.key("token", "q")) == 0
+    assert world.command("EXISTS", ("lane", "a", "q", "0")) == 0
+    assert world.command("EXISTS", ("holes", "a", "q", "0")) == 0
+    assert world.command("EXISTS", ("token", "q")) == 0
     assert world.worker().claim(1).wait_seconds > 0
 
 

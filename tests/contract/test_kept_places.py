@@ -11,6 +11,7 @@ from fairqueue import CapacityExceeded, Job, Limits
 from fairqueue._types import Admission
 from tests.contract.world import Worker, World
 
+SetLimit = Callable[[World, int], None]
 KEPT_SECONDS = 5.0
 FLOODS = [f"flood {n}" for n in range(16)]
 CAPACITY = 68
@@ -26,9 +27,9 @@ def _set_queue(world: World, n: int) -> None:
 
 
 @pytest.fixture(params=[_set_queue, _set_total], ids=["queue", "total"])
-def limit(request: pytest.FixtureRequest) -> Callable[[World, int], None]:
+def limit(request: pytest.FixtureRequest) -> SetLimit:
     """Set the capacity of one of the scopes that several workspaces share."""
-    found: Callable[[World, int], None] = request.param
+    found: SetLimit = request.param
     return found
 
 
@@ -67,9 +68,7 @@ def _together(workspace: str, n: int, ids: count[int]) -> list[tuple[Job, Admiss
     ]
 
 
-def test_a_flood_leaves_a_calm_workspace_its_part(
-    world: World, limit: Callable[[World, int], None]
-) -> None:
+def test_a_flood_leaves_a_calm_workspace_its_part(world: World, limit: SetLimit) -> None:
     """Sixteen try again whenever a place is freed; the calm one is refused once, then gets in."""
     limit(world, CAPACITY)
     worker = world.worker()
@@ -90,7 +89,7 @@ def test_a_flood_leaves_a_calm_workspace_its_part(
     assert refused > 1
 
 
-def test_equal_workspaces_take_turns(world: World, limit: Callable[[World, int], None]) -> None:
+def test_equal_workspaces_take_turns(world: World, limit: SetLimit) -> None:
     """Where a part is less than a place, a place goes to the one that was refused first."""
     limit(world, 1)
     worker = world.worker()
@@ -108,9 +107,7 @@ def test_equal_workspaces_take_turns(world: World, limit: Callable[[World, int],
         assert _refusal(world, "a") is None
 
 
-def test_floods_share_the_capacity_equally(
-    world: World, limit: Callable[[World, int], None]
-) -> None:
+def test_floods_share_the_capacity_equally(world: World, limit: SetLimit) -> None:
     """One that has filled it alone goes down to its part as places become free."""
     limit(world, 12)
     worker, floods = world.worker(), ("a", "b", "c")
@@ -126,9 +123,7 @@ def test_floods_share_the_capacity_equally(
     assert max(waiting) <= 5, waiting
 
 
-def test_no_place_is_kept_for_one_that_is_gone(
-    world: World, limit: Callable[[World, int], None]
-) -> None:
+def test_no_place_is_kept_for_one_that_is_gone(world: World, limit: SetLimit) -> None:
     """After a few seconds the others have the whole capacity again; the refusal says why not."""
     limit(world, 3)
     world.publish_many(3, "a")
@@ -145,9 +140,7 @@ def test_no_place_is_kept_for_one_that_is_gone(
     assert (full.waiting, full.kept) == (3, 0)
 
 
-def test_a_lone_workspace_has_the_whole_capacity(
-    world: World, limit: Callable[[World, int], None]
-) -> None:
+def test_a_lone_workspace_has_the_whole_capacity(world: World, limit: SetLimit) -> None:
     """Its own refusals keep no place from it; exempt jobs ask for none."""
     limit(world, 3)
     world.publish_many(3, "a")
@@ -159,9 +152,7 @@ def test_a_lone_workspace_has_the_whole_capacity(
     assert world.store.depth("q") == 4
 
 
-def test_places_for_a_group_are_kept_up_to_an_equal_part(
-    world: World, limit: Callable[[World, int], None]
-) -> None:
+def test_places_for_a_group_are_kept_up_to_an_equal_part(world: World, limit: SetLimit) -> None:
     """A group that is refused gets places as long as others have more than it would have."""
     limit(world, 8)
     worker, ids = world.worker(), count()
@@ -176,9 +167,7 @@ def test_places_for_a_group_are_kept_up_to_an_equal_part(
     assert (world.row("a").waiting, world.row("calm").waiting) == (4, 4)
 
 
-def test_a_group_that_can_never_fit_keeps_no_place(
-    world: World, limit: Callable[[World, int], None]
-) -> None:
+def test_a_group_that_can_never_fit_keeps_no_place(world: World, limit: SetLimit) -> None:
     """It has more jobs than the capacity."""
     limit(world, 3)
     world.publish_many(3, "a")

@@ -9,7 +9,7 @@ import pytest
 
 from fairqueue import Limits
 from fairqueue.adapters import Finish
-from tests.contract.world import World, ids
+from tests.contract.world import World
 
 
 def _in_a_group(world: World, n: int) -> None:
@@ -147,17 +147,6 @@ def test_what_waits_for_a_task_s_rate_holds_no_slot(world: World, level: str) ->
     assert [lease.job.task for lease in worker.take(5)] == ["other"]
 
 
-def test_runtime_limits_can_be_removed(world: World) -> None:
-    """Then the configured limits apply again."""
-    world.configure(default=Limits(concurrency=1))
-    world.limit(concurrency=3)
-    world.publish_many(9)
-    worker = world.worker()
-    assert len(worker.take(9)) == 3
-    world.store.set_limits("workspace", "a", None)
-    assert world.row().limit == 1
-
-
 def test_runtime_limits_add_up(world: World) -> None:
     """Setting a weight keeps the concurrency that was set before."""
     world.limit(concurrency=2)
@@ -237,24 +226,6 @@ def test_a_changed_default_reaches_every_workspace(world: World) -> None:
     assert sorted(lease.job.workspace for lease in taken) == sorted(names)
 
 
-def test_a_lowered_default_holds_at_once(world: World) -> None:
-    """It also holds for workspaces that are not settled yet."""
-    for n in range(600):  # HSCAN returns small hashes whole
-        world.publish_many(2, f"w{n}")
-    worker = world.worker()
-    assert len({lease.job.workspace for lease in worker.take(600)}) == 600
-    world.store.set_limits("default", "", Limits(concurrency=1))
-    assert [lease for _ in range(20) for lease in worker.take(50)] == []
-
-
-def test_a_full_queue_does_not_block_others(world: World) -> None:
-    """A claim skips it and takes from the next queue."""
-    world.store.set_limits("queue", "full", Limits(concurrency=0))
-    world.publish(queue="full")
-    world.publish("a", "x", queue="open")
-    assert ids(world.worker().take(5, "full", "open")) == ["x"]
-
-
 def test_count_charges_each_job_the_same(world: World) -> None:
     """With fairness "count" workspaces start equally many jobs, however long these take."""
     world.configure(fairness="count")
@@ -268,17 +239,6 @@ def test_count_charges_each_job_the_same(world: World) -> None:
         world.clock.advance(seconds)
         worker.finish(lease, seconds)
     assert started.count("long") == 10
-
-
-def test_weights_change_at_runtime(world: World) -> None:
-    """A raised weight changes the shares from then on."""
-    world.publish_many(60, "a")
-    world.publish_many(60, "b")
-    worker = world.worker()
-    worker.take(20)
-    world.limit("b", weight=4.0)
-    taken = [lease.job.workspace for lease in worker.take(50)]
-    assert abs(taken.count("b") - 40) <= 2
 
 
 def test_a_default_rate_spaces_the_starts_of_each_workspace(world: World) -> None:

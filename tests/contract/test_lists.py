@@ -74,15 +74,6 @@ def test_running_jobs_are_chosen(world: World, admin: Operators) -> None:
         found(workspace="")
 
 
-def test_many_running_jobs_are_listed_once(world: World, admin: Operators) -> None:
-    """They take several pages, whichever way they are found."""
-    world.publish_many(700)
-    world.worker().take(700)
-    for where in ({}, {"workspace": "a"}, {"queue": "q"}):
-        found = admin.views.running(n=1000, **where)  # type: ignore[arg-type]
-        assert len(found.jobs) == len(set(_ids(found.jobs))) == found.total == 700
-
-
 def test_the_longest_running_jobs_come_first(world: World, admin: Operators) -> None:
     """Only as many as were asked for; the others that match are counted."""
     worker, kept = world.worker(), []

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
-from fairqueue import Lease, Limits, Pause
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
 from tests.contract.world import World, sound
@@ -103,7 +100,7 @@ def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
     """While flows follow an opened workspace, the next of them has a token, so that they go on."""
     world.limit("big", concurrency=1)
     waits_on_many_queues(world)
-    engine, worker = world.store.engine, world.worker()
+    worker = world.worker()
     lease = worker.take_one("q000")
     follow(world)
     for queue in NAMES:  # as workers find nothing there
@@ -111,85 +108,8 @@ def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
     assert worker.claim(1, "q000").wait_seconds > 0
     worker.finish(lease)
     closed = [queue for queue, (state, _) in states(world).items() if state == "at_limit"]
-    tokens = [queue for queue in closed if engine.command("LLEN", engine.keys.key("token", queue))]
+    tokens = [queue for queue in closed if world.command("LLEN", ("token", queue))]
     assert len(tokens) == 1
-
-
-def pause(world: World) -> list[Lease]:
-    """Nothing starts until it is resumed."""
-    world.store.pause("workspace", "big", Pause.PAUSED)
-    return []
-
-
-def resume(world: World, _leases: list[Lease]) -> None:
-    """It goes on."""
-    world.store.pause("workspace", "big", None)
-
-
-def limit_default(world: World) -> list[Lease]:
-    """No workspace may start anything."""
-    world.store.set_limits("default", "", Limits(concurrency=0))
-    return []
-
-
-def unlimit_default(world: World, _leases: list[Lease]) -> None:
-    """The default limit goes."""
-    world.store.set_limits("default", "", None)
-
-
-def wait_for_rate(world: World) -> list[Lease]:
-    """Its rate is used up."""
-    world.limit("big", rate=0.01)
-    return world.worker().take(1, "q000")
-
-
-def let_rate_pass(world: World, leases: list[Lease]) -> None:
-    """The next job may start."""
-    world.clock.advance(101)
-    for lease in leases:
-        world.worker("w2").finish(lease)
-
-
-def fill(world: World) -> list[Lease]:
-    """It runs as many jobs as it may."""
-    world.limit("big", concurrency=1)
-    return world.worker().take(1, "q000")
-
-
-def unlimit(world: World, _leases: list[Lease]) -> None:
-    """It may run more."""
-    world.limit("big", concurrency=9)
-
-
-CLOSED = {
-    "paused": (pause, resume),
-    "at_limit": (fill, unlimit),
-    "the default's": (limit_default, unlimit_default),
-    "rate": (wait_for_rate, let_rate_pass),
-}
-
-
-@pytest.mark.parametrize(("how", "parent"), [*((how, None) for how in CLOSED), ("at_limit", "org")])
-def test_what_closes_and_opens_a_workspace_reaches_all_its_queues(
-    world: World, how: str, parent: str | None
-) -> None:
-    """No call changes more than a page of flows, and in the end all stand alike."""
-    close, open_again = CLOSED[how]
-    world.store.settle_change = lambda: None  # type: ignore[method-assign] # which takes many calls
-    world.limit("big", parent=parent)
-    waits_on_many_queues(world)
-    leases: list[Lease] = []
-    assert changed(world, lambda: leases.extend(close(world))) <= MOST_CHANGED
-    follow(world)
-    assert "ready" not in {state for state, _ in states(world).values()}
-    assert changed(world, lambda: open_again(world, leases)) <= MOST_CHANGED
-    follow(world)
-    assert {state for state, _ in states(world).values()} <= {"ready", "idle", "idle_with_debt"}
-    worker = world.worker("w3")
-    for queue in NAMES[1:4]:
-        assert len(worker.take(1, queue)) == 1
-        world.clock.advance(101)
-    assert sound(world)
 
 
 def test_a_tasks_rate_opens_each_of_many_queues(world: World) -> None:

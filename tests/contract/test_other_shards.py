@@ -77,9 +77,9 @@ def test_a_newcomer_begins_at_the_present(world: World) -> None:
 def test_a_queue_that_is_left_alone_keeps_its_token(world: World) -> None:
     """Another worker may take the job for which this one was woken."""
     world.publish("ada", "one", queue="q")
-    world.store.engine.command("DEL", world.store.engine.keys.key("token", "q"))
+    world.command("DEL", ("token", "q"))
     assert ids(claim(world, {"q": BEHIND})) == []
-    assert world.store.engine.command("EXISTS", world.store.engine.keys.key("token", "q"))
+    assert world.command("EXISTS", ("token", "q"))
 
 
 def test_virtual_time_starts_again_beside_other_shards(world: World) -> None:

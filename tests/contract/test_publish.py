@@ -90,9 +90,3 @@ def test_delayed_jobs_are_claimed_in_the_order_of_their_times(world: World) -> N
     world.publish("a", "second", delay_seconds=2)
     world.clock.advance(4)
     assert ids(world.worker().take(3)) == ["first", "second", "third"]
-
-
-def test_a_claim_says_when_the_next_job_is_due(world: World) -> None:
-    """A claim that found no job returns the time until the first delayed job is due."""
-    world.publish("a", delay_seconds=1.5)
-    assert world.worker().claim().wait_seconds == pytest.approx(1.5)

@@ -76,19 +76,6 @@ def test_an_unstarted_release_refunds_its_charge(world: World) -> None:
     assert turns.count("b") <= 2
 
 
-def test_a_rejected_job_is_a_dead_letter(world: World) -> None:
-    """It counts for its workspace, frees its slot and is not claimed again."""
-    world.limit(concurrency=1)
-    world.publish_many(2)
-    worker = world.worker()
-    worker.reject(worker.take_one(), reason="no such task: it's gone\n")
-    row = world.row()
-    assert (row.dead, row.running, row.waiting) == (1, 0, 1)
-    worker.finish(worker.take_one())
-    assert worker.take() == []
-    assert world.row().dead == 1
-
-
 def test_jobs_of_a_dead_worker_are_redelivered(world: World) -> None:
     """After one lease time its jobs are at the head of their lane, in order."""
     published = world.publish_many(4)
@@ -101,18 +88,6 @@ def test_jobs_of_a_dead_worker_are_redelivered(world: World) -> None:
     assert [lease.redelivered for lease in leases] == [True, True, True, False]
 
 
-def test_a_claim_reaps_expired_leases(world: World) -> None:
-    """No separate call is needed."""
-    world.publish("a", "x")
-    world.worker("dead").take_one()
-    alive = world.worker("alive")
-    for _ in range(2):
-        world.clock.advance(14)
-        assert alive.take() == []
-    world.clock.advance(3)
-    assert ids(alive.take()) == ["x"]
-
-
 def test_a_renewed_lease_is_kept(world: World) -> None:
     """As long as it is renewed no other worker gets the job."""
     world.publish()
@@ -123,18 +98,6 @@ def test_a_renewed_lease_is_kept(world: World) -> None:
         assert worker.renew(lease, seconds=10.0 * beat) == frozenset()
         assert other.take() == []
     assert worker.finish(lease, 120)
-
-
-def test_a_job_that_kills_its_workers_becomes_a_dead_letter(world: World) -> None:
-    """After max_deliveries starts that ended with a lost worker it is not run again."""
-    world.max_deliveries = 3
-    world.publish()
-    worker = world.worker()
-    for start in range(1, 4):
-        assert worker.take_one().deliveries == start
-        world.pass_time(31)
-    assert worker.take() == []
-    assert world.row().dead == 1
 
 
 @pytest.mark.parametrize("fairness", ["time", "count"])
@@ -174,8 +137,7 @@ def test_a_lease_is_charged_up_to_its_end(
 
 def _finish_tag(world: World) -> float:
     """Return the finish tag of workspace a on queue q."""
-    engine = world.store.engine
-    return float(engine.command("ZSCORE", engine.keys.key("finish", "q"), "a"))
+    return float(world.command("ZSCORE", ("finish", "q"), "a"))
 
 
 def test_without_max_deliveries_a_job_is_redelivered_without_end(world: World) -> None:
@@ -198,15 +160,6 @@ def test_after_an_outage_nothing_is_reaped_for_one_lease(world: World) -> None:
     assert world.reap() == 0
     assert worker.renew(*leases) == frozenset()
     assert world.row().running == 3
-
-
-def test_after_the_grace_dead_workers_are_reaped(world: World) -> None:
-    """A lease that is not renewed within one lease time after an outage expires."""
-    world.publish_many(3)
-    world.worker().take(3)
-    world.clock.advance(100)
-    world.pass_time(41)
-    assert world.row().waiting == 3
 
 
 def test_a_short_lease_of_a_caller_does_not_shorten_the_grace(world: World) -> None:

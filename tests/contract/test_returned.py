@@ -100,8 +100,7 @@ def test_a_job_that_came_back_can_be_cancelled(world: World) -> None:
         world.jobs.cancel(names[left // 2])
         assert sound(world)
         assert world.store.depth("q") == left
-    engine = world.store.engine
-    assert engine.command("EXISTS", engine.keys.key("returned", "a", "q", "0")) == 0
+    assert world.command("EXISTS", ("returned", "a", "q", "0")) == 0
 
 
 def test_holes_behind_jobs_that_came_back_are_passed(world: World) -> None:

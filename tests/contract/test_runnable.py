@@ -163,7 +163,7 @@ def test_a_damaged_record_is_passed(world: World, admin: Operators) -> None:
     world.publish("a", "lost")
     world.publish("b", "kept")
     engine = world.store.engine
-    engine.command("HDEL", engine.keys.key("workspaces"), "a")
+    world.command("HDEL", "workspaces", "a")
     before = sorted(engine.dump(), key=str)
     assert admin.views.runnable("q").jobs == 1
     assert sorted(engine.dump(), key=str) == before

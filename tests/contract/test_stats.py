@@ -8,13 +8,6 @@ from fairqueue.adapters import Ending
 from tests.contract.world import World, ids
 
 
-def test_an_empty_store_has_nothing(world: World) -> None:
-    """It has no workspaces and no queues."""
-    stats = world.store.snapshot()
-    assert (stats.workspaces, dict(stats.queues)) == ((), {})
-    assert world.store.depth("q") == 0
-
-
 def test_a_snapshot_counts_each_state(world: World) -> None:
     """Waiting, scheduled, running, dead and lost jobs are counted; a depth counts waiting ones."""
     world.limit(concurrency=3)
@@ -67,14 +60,10 @@ def test_a_purged_workspace_can_be_used_again(world: World) -> None:
     assert ids(worker.take()) == [new]
 
 
-def test_an_undeclared_queue_is_unknown(world: World) -> None:
-    """It is neither plain nor a task queue."""
-    assert world.store.is_plain("q") is None
-
-
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_declared_queue_has_its_kind(world: World, plain: bool) -> None:
-    """The last declaration holds."""
+    """The last declaration holds; before the first it is unknown."""
+    assert world.store.is_plain("q") is None
     world.store.declare("q", plain=not plain)
     world.store.declare("q", plain=plain)
     assert world.store.is_plain("q") is plain

@@ -15,15 +15,6 @@ def tasks(leases: list[Lease]) -> Counter[str]:
     return Counter(lease.job.task for lease in leases)
 
 
-def test_a_full_task_blocks_no_other_task(world: World) -> None:
-    """Other tasks of the same and of other workspaces go on."""
-    world.limit_task(concurrency=1)
-    for name in "ab":
-        world.publish_many(5, name)
-        world.publish_many(2, name, task="other")
-    assert tasks(world.worker().take(20)) == {"t": 1, "other": 4}
-
-
 def test_a_blocked_job_takes_no_slot_anywhere(world: World) -> None:
     """A job that one level blocks takes a slot on no other level."""
     world.limit_task(concurrency=1)

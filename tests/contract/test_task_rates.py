@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Pause, Scope
-from tests.contract.world import Worker, World, sound
+from tests.contract.world import Worker, World
 
 
 def starts(worker: Worker, queue: str = "q") -> Counter[tuple[str, str]]:
@@ -66,26 +66,6 @@ def test_a_pause_and_its_end(world: World) -> None:
     assert starts(worker) == {}
     world.clock.advance(1.001)
     assert starts(worker) == {("a", "t"): 1}
-
-
-def test_what_has_passed_goes(world: World) -> None:
-    """Each start drops two entries, and the rebuild drops the rest."""
-    worker = world.worker()
-    world.limit_task(workspace_rate=1.0)
-    for n in range(9):
-        world.publish(f"w{n}")
-    starts(worker)
-    key = world.store.engine.keys.key("task_rates")
-    assert world.store.engine.command("ZCARD", key) == 9
-    world.clock.advance(5)
-    world.publish("w0")
-    assert starts(worker) == {("w0", "t"): 1}
-    assert world.store.engine.command("ZCARD", key) == 7
-    world.clock.advance(700)
-    for _ in range(40):
-        world.reap()
-    assert world.store.engine.command("ZCARD", key) == 0
-    assert sound(world)
 
 
 def test_settings_and_live_limits() -> None:

@@ -41,9 +41,8 @@ def test_dead_letters_are_counted_by_why(world: World, admin: Operators) -> None
 
 def test_a_damaged_count_stops_nothing(world: World, admin: Operators) -> None:
     """What it would count happens all the same."""
-    engine = world.store.engine
-    engine.command("HSET", engine.keys.key("totals"), "dead_rejected", "no number")
-    engine.command("HSET", engine.keys.key("tasks"), "", "neither")
+    world.command("HSET", "totals", "dead_rejected", "no number")
+    world.command("HSET", "tasks", "", "neither")
     world.publish("a", "j")
     worker = world.worker()
     assert worker.reject(worker.take_one())

@@ -163,15 +163,6 @@ def test_a_replay_that_is_held_back_holds_no_other_back(world: World) -> None:
     assert [(letter.job.id, letter.reason) for letter in world.dead()] == [("x", "bad: a=b")]
 
 
-def test_a_job_that_was_not_replaced_holds_its_key_after_a_replay(world: World) -> None:
-    """Nothing else has taken it meanwhile."""
-    worker = world.worker()
-    publish(world, "x")
-    worker.reject(worker.take_one())
-    assert world.store.replay("a", "q", "x")
-    assert publish(world, "y") == Published(EXISTING, "x")
-
-
 @pytest.mark.parametrize("delay_seconds", [0.0, 60.0])
 def test_a_retry_holds_the_key_of_the_job_that_it_retries(
     world: World, delay_seconds: float

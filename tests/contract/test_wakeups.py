@@ -69,15 +69,6 @@ def test_a_waiter_can_wait_again(world: World) -> None:
     waiter.close()
 
 
-def test_arming_twice_is_arming_once(world: World) -> None:
-    """The second call has no effect."""
-    with _armed(world) as waiter:
-        waiter.arm(LONG)
-        world.publish()
-        assert _readable(waiter)
-        assert waiter.collect()
-
-
 @pytest.mark.parametrize("queue", ["q1", "q2"])
 def test_a_waiter_hears_of_all_its_queues(world: World, queue: str) -> None:
     """A waiter for two queues is woken for both, and for no other."""

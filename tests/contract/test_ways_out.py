@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from fairqueue import Job, Lease, Limits, Pause
+from fairqueue import Job, Limits, Pause
 from fairqueue.adapters import Admission, Ending, Finish
 from tests.contract.world import Worker, World, sound
 
@@ -129,13 +129,32 @@ def dead_letters(world: World, worker: Worker) -> None:
 
 def task_s_limits(world: World, worker: Worker) -> None:
     """A task had a rate and is idle; another had limits, and has none any more."""
-    world.limit_task("slow", rate=0.1)
+    world.limit_task("slow", rate=0.1, workspace_rate=0.1)
     world.limit_task("t", concurrency=1)
     for task in ("slow", "t"):
         world.publish("gone", queue="gone", task=task)
     run(world, worker, "gone")
     world.store.set_limits("task", "slow", None)
     world.store.set_limits("task", "t", None)
+
+
+def limited_workspaces(world: World, worker: Worker) -> None:
+    """They had limits of their own, of a provider and of a group, and a pause, and have none."""
+    world.configure(provided=True)
+    for n in range(30):
+        name = f"gone{n}"
+        world.limit(name, concurrency=2, rate=100.0, reserve=1, parent="gone-org")
+        world.store.put_provider_limits(name, Limits(concurrency=3))
+        job = Job(f"gone{n}", name, "q", "t", b"", n % 3, n % 2, 60.0)
+        world.store.publish(job, Admission(group=f"gone-group{n}"))
+    world.store.pause("workspace", "gone7", Pause.PAUSED)
+    world.pass_time(5)
+    run(world, worker)
+    world.store.pause("workspace", "gone7", None)
+    run(world, worker)
+    world.configure(provided=False, authoritative=True)
+    for n in range(30):
+        world.store.set_limits("workspace", f"gone{n}", None)
 
 
 ALWAYS = {
@@ -174,6 +193,7 @@ WHAT: dict[str, tuple[Callable[[World, Worker], None], set[str]]] = {
     "unnamed workspaces": (unnamed_workspaces, set()),
     "dead letters": (dead_letters, set()),
     "a task's limits": (task_s_limits, set()),
+    "limits, groups and pauses of workspaces": (limited_workspaces, set()),
     "tasks": (tasks_of_jobs, set()),
 }
 
@@ -242,12 +262,12 @@ def test_what_is_left_goes_page_by_page(world: World) -> None:
         job = Job(f"u{n}", "a", "q", "t", b"")
         world.store.publish(job, Admission(unique_key=f"k{n}", unique_for=3600))
     run(world, worker := world.worker())
-    engine, left = world.store.engine, [1000]
+    left = [1000]
     world.clock.advance(3600)
     for _ in range(60):
         world.clock.advance(30)
         assert worker.take() == []
-        left.append(engine.command("HLEN", engine.keys.key("unique")))
+        left.append(world.command("HLEN", "unique"))
     assert left[-1] == 0
     assert max(one - other for one, other in pairwise(left)) <= MOST_IN_ONE_CALL
 
@@ -265,93 +285,3 @@ def test_large_jobs_are_looked_at_in_small_pages(
         world.reap()
         calls += 1
     assert fewest <= calls <= most
-
-
-ONE_SHOT = 1000
-
-
-def use_once(world: World, worker: Worker, n: int) -> None:
-    """Publish to a workspace of its own, in one of the ways in which a workspace can be used."""
-    name = f"once{n}"
-    queue, task = (f"once-queue{n}", f"once-task{n}") if n % 10 == 0 else ("q", "t")
-    world.publish(name, queue=queue, task=task, priority=n % 3, delay_seconds=n % 2)
-    job = Job(f"once-job{n}", name, "q", f"once-task{n % 40}", b"")
-    key = f"once-key{n}" if n % 4 == 0 else None
-    unique_for = 600.0 if n % 8 == 0 else None
-    group = f"once-group{n}" if n % 5 == 0 else None
-    unnamed = n % 7 == 0
-    world.store.publish(job, Admission(False, group, None, key, unique_for, unnamed))
-    if n % 6 == 0:
-        world.publish(name, expires_seconds=0.5)
-    if n % 9 == 0:
-        world.jobs.cancel(world.publish(name, delay_seconds=99))
-    if n % 11 == 0:
-        world.store.put_provider_limits(name, Limits(concurrency=3))
-
-
-def end_somehow(worker: Worker, lease: Lease) -> None:
-    """Most jobs are done; some die, are released, or are acked early and lost."""
-    n = int(lease.job.workspace.removeprefix("once"))
-    if n % 13 == 0:
-        worker.reject(lease)
-    elif n % 17 == 0 and not lease.redelivered:
-        worker.release(lease, counted=True, delay_seconds=1)
-    elif n % 19 == 0:
-        worker.finish(lease, ending=Ending.ACK_EARLY)
-    else:
-        worker.finish(lease, 0.5)
-
-
-def publish_all(world: World, worker: Worker) -> None:
-    """Each workspace is used once; a third has limits of its own, a quarter under observed ones."""
-    world.configure(enforced=False, default=Limits(concurrency=1, capacity=1), provided=True)
-    for n in range(ONE_SHOT):
-        if n == ONE_SHOT // 4:
-            world.configure(provided=True, authoritative=True)
-        if n % 3 == 0:
-            world.limit(f"once{n}", concurrency=2, rate=100.0, reserve=1, parent="once-org")
-        use_once(world, worker, n)
-    world.limit_task("once-task1", concurrency=9, workspace_concurrency=1, rate=50.0)
-    world.limit("once-org", concurrency=99)
-    world.store.pause("workspace", "once7", Pause.PAUSED)
-
-
-def run_all(world: World, worker: Worker) -> None:
-    """Claim from every queue, two at a time."""
-    own = [f"once-queue{n}" for n in range(0, ONE_SHOT, 10)]
-    for queues in (("q",), *zip(own[::2], own[1::2], strict=True), ("q",)):
-        for _ in range(100):
-            world.clock.advance(1)
-            leases = worker.take(16, *queues)
-            for lease in leases:
-                end_somehow(worker, lease)
-            if not leases and queues != ("q",):
-                break
-
-
-def take_away(world: World, worker: Worker) -> None:
-    """Resume what is paused, unset what was set, and purge some of the dead."""
-    world.store.pause("workspace", "once7", None)
-    for name in ("once-org", *(f"once{n}" for n in range(0, ONE_SHOT, 3))):
-        world.store.set_limits("workspace", name, None)
-    world.store.set_limits("task", "once-task1", None)
-    world.pass_time(60)
-    run(world, worker)
-    for n in range(0, ONE_SHOT, 26):
-        world.purge_all(f"once{n}")
-
-
-@pytest.mark.slow
-def test_one_shot_workspaces_leave_nothing(world: World) -> None:
-    """With limits and groups that come and go, of which some are only observed, no name is left."""
-    worker = world.worker()
-    publish_all(world, worker)
-    run_all(world, worker)
-    assert len(traces(world, "once")) > 20
-    take_away(world, worker)
-    for _ in range(4):
-        idle(world, worker, 40)
-        for _ in range(10):  # each forgets some old answers
-            world.store.put_provider_limits("other", None, keep_seconds=0)
-    assert traces(world, "once") == set()
-    assert sound(world)

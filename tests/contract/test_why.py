@@ -139,17 +139,6 @@ def test_a_pause_is_named(world: World, scope: str, name: str) -> None:
     assert why(world).positions[0].expected_seconds is None
 
 
-def test_all_blockers_are_named(world: World) -> None:
-    """The list contains everything that must end before a start."""
-    world.limit("a", concurrency=1)
-    full(world, "queue", "q", concurrency=1)
-    world.publish_many(2)
-    world.worker().take_one()
-    world.store.pause("workspace", "a", Pause.PAUSED)
-    kinds = {(hold.kind, hold.scope) for hold in why(world).blockers}
-    assert kinds == {("pause", "workspace"), ("concurrency", "workspace"), ("concurrency", "queue")}
-
-
 def test_a_scheduled_job_is_not_due(world: World) -> None:
     """It names its time; so does a workspace that has no other job."""
     job = world.publish(delay_seconds=90)

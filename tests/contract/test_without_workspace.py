@@ -15,12 +15,6 @@ def publish(world: World, task: str = "t", *, missing: bool = True, **more: floa
     return world.store.publish(job, Admission(without_workspace=missing)).is_new
 
 
-def test_none_are_counted_at_first(world: World) -> None:
-    """A store without such jobs says so."""
-    world.publish("default")
-    assert world.store.without_workspace() == {}
-
-
 def test_they_are_counted_by_task(world: World) -> None:
     """Behind others of its lane or not, delayed or not, each counts once."""
     publish(world)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from fairqueue import DeadLetter, Job, Lease, Limits, Pause, WorkspaceStats
 from fairqueue._stores.store import Store
@@ -198,6 +199,25 @@ class World:
             self.clock.advance(min(seconds, BEAT_SECONDS))
             seconds -= BEAT_SECONDS
             self.reap()
+
+    def command(self, name: str, kind: str | tuple[str, ...], *arguments: Any) -> Any:
+        """Run a command on the key of this kind, or of this kind and these names."""
+        engine = self.store.engine
+        of = (kind,) if isinstance(kind, str) else kind
+        return engine.command(name, engine.keys.key(*of), *arguments)
+
+    def drain(
+        self, owner: str = "drain", *queues: str, rounds: int = 20, seconds: float = 1
+    ) -> list[str]:
+        """Run what waits, a few jobs in each round; return their ids."""
+        worker, done = self.worker(owner), list[str]()
+        for _ in range(rounds):
+            leases = worker.take(8, *queues)
+            done += ids(leases)
+            for lease in leases:
+                worker.finish(lease, 0.1)
+            self.pass_time(seconds)
+        return done
 
     @property
     def jobs(self) -> Jobs:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.failover.play import KINDS, play
+from tests.storm.__main__ import progress
 
 CELLS = ("prefork-late", "threads-late", "dramatiq")
 
@@ -31,17 +32,12 @@ def main(arguments: Sequence[str]) -> int:
     for kind, cell, least in plays:
         place = folder / f"{kind}-{cell}-{least}"
         place.mkdir(parents=True)
-        found = play(cell, place, kind=kind, kills=chosen.kills, min_replicas=least, said=_progress)
+        found = play(cell, place, kind=kind, kills=chosen.kills, min_replicas=least, said=progress)
         bad += least > 0 and not found.is_good
         print(f"\r{kind}, {cell}, min_replicas={least}: {found}", flush=True)  # noqa: T201
     if bad:
         print(f"logs and ledgers: {folder}")  # noqa: T201
     return 1 if bad else 0
-
-
-def _progress(said: str) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{said}")
 
 
 if __name__ == "__main__":

@@ -11,14 +11,17 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from fairqueue import Job, Lease, Limits
+from fairqueue._stores.engine import Engine
+from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
-from fairqueue.adapters import Admission, Finish, Store
+from fairqueue.adapters import Admission, Finish
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker
 
+SLOTS = 8
 LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
 DECLINED_SECONDS = 10.0
@@ -71,7 +74,6 @@ class Fleet:
 
     store: Store
     clock: ManualClock
-    has_token: Callable[[str], bool]
     pools: Sequence[tuple[str, int]]
     """Queues (separated by spaces) and slots of each."""
     limits: Mapping[str, Limits] = field(default_factory=dict)
@@ -92,6 +94,11 @@ class Fleet:
         self._beats: dict[float, list[Work]] = {}
         self._running: set[Work] = set()
         self.store.configure(StoredLimits(workspaces=dict(self.limits)), authoritative=True)
+
+    def has_token(self, queue: str) -> bool:
+        """Whether a queue has a wake-up token."""
+        engine = self.store.engine
+        return bool(engine.command("EXISTS", engine.keys.key("token", queue)))
 
     def at(self, t: float, call: Callable[[], object]) -> None:
         """Schedule a call."""
@@ -257,3 +264,19 @@ class Fleet:
         names = self.used if workspaces is None else workspaces
         total = sum(self.used.values())
         return {name: self.used[name] / total for name in sorted(names)}
+
+
+class Fleets(Protocol):
+    """Creates fleets, each on its own store."""
+
+    def __call__(self, pools: Sequence[tuple[str, int]] = ..., **limits: Limits) -> Fleet: ...
+
+
+def fleets_on(new_engine: Callable[[], Engine]) -> Fleets:
+    """Return a factory of fleets, each on an engine of its own."""
+
+    def make(pools: Sequence[tuple[str, int]] = (("q", SLOTS),), **limits: Limits) -> Fleet:
+        clock = ManualClock()
+        return Fleet(Store(new_engine(), clock=clock), clock, pools, limits)
+
+    return make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -100,15 +100,16 @@ class Window:
     """The longest time that a runnable job waited beside a free slot."""
 
 
-class Blocked:
+Blocked = Callable[[Fleet, str], bool]
+"""Whether a workspace is blocked now."""
+
+
+def not_blocked(_fleet: Fleet, _workspace: str) -> bool:
     """No workspace is blocked."""
-
-    def __call__(self, fleet: Fleet, workspace: str) -> bool:
-        """Return whether this workspace is blocked now."""
-        return False
+    return False
 
 
-class Full(Blocked):
+class Full:
     """Workspaces at their concurrency limit are blocked."""
 
     def __init__(self, **most: int) -> None:
@@ -120,17 +121,7 @@ class Full(Blocked):
         return most is not None and running >= most
 
 
-class Paused(Blocked):
-    """Paused workspaces are blocked."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-
-    def __call__(self, fleet: Fleet, workspace: str) -> bool:
-        return workspace in self.names
-
-
-class Rated(Blocked):
+class Rated:
     """A workspace is blocked by its rate limit."""
 
     def __init__(self, name: str, limits: Limits) -> None:
@@ -204,10 +195,5 @@ class Meter:
     def _idles(self, blocked: Blocked) -> bool:
         """A slot is free beside a job that may run."""
         idle = self.fleet.idle_queues()
-        return bool(idle) and any(_runnable(self.fleet, blocked))
-
-
-def _runnable(fleet: Fleet, blocked: Blocked) -> Iterator[bool]:
-    for name in {work.workspace for work in fleet.waiting()}:
-        if not blocked(fleet, name):
-            yield True
+        waiting = {work.workspace for work in self.fleet.waiting() if work.queue in idle}
+        return any(not blocked(self.fleet, name) for name in waiting)

@@ -5,21 +5,16 @@ python -m tests.fairness.report [SECONDS]     SECONDS per phase; default 600
 
 from __future__ import annotations
 
-import secrets
+import itertools
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import redis
-
-from fairqueue import Limits
 from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.store import Store
-from fairqueue.testing import ManualClock, embedded_redis
+from fairqueue.testing import embedded_redis
 from tests import svg
-from tests.fairness.fleet import Fleet
-from tests.fairness.scenarios import Fleets
-from tests.fairness.table import SLOTS, Row, rows
+from tests.fairness.fleet import SLOTS, fleets_on
+from tests.fairness.table import Row, rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 SECONDS = 600.0
@@ -52,21 +47,6 @@ There is no figure if fewer than two workspaces stayed runnable.
 **Runnable beside a free slot**: the longest time that a slot was free while a job was runnable.
 A job of the trickle, or of r while its slots were lent, waited at most {wait:.2g} s: until the next of the {slots} slots was free.
 """  # noqa: E501 - one sentence per line
-
-
-def fleets_on(client: redis.Redis) -> Fleets:
-    """Return a factory of fleets, each in its own namespace."""
-
-    def make(pools: Sequence[tuple[str, int]] = (("q", SLOTS),), **limits: Limits) -> Fleet:
-        clock = ManualClock()
-        store = Store(RedisEngine(client, namespace=f"t-{secrets.token_hex(6)}"), clock=clock)
-
-        def has_token(queue: str) -> bool:
-            return bool(client.exists(store.engine.keys.key("token", queue)))
-
-        return Fleet(store, clock, has_token, pools, limits)
-
-    return make
 
 
 def line(row: Row) -> str:
@@ -129,7 +109,9 @@ def main(seconds: float) -> None:
     """Play the scenarios, print each row, and write the page and the picture."""
     found = []
     with embedded_redis() as server, server.client() as client:
-        for row in rows(fleets_on(client), seconds):
+        names = map("t-{}".format, itertools.count())
+        fleets = fleets_on(lambda: RedisEngine(client, namespace=next(names)))
+        for row in rows(fleets, seconds):
             sys.stdout.write(line(row) + "\n")
             sys.stdout.flush()
             found.append(row)

@@ -7,7 +7,8 @@ reserve of n of m slots is worth n/m of the time, and the others share the rest 
 from __future__ import annotations
 
 from fairqueue import Limits
-from tests.fairness.scenarios import Figures, Fleets, Scenario, first_start
+from tests.fairness.fleet import Fleets
+from tests.fairness.scenarios import Figures, Scenario, first_start
 
 
 def guaranteed(fleets: Fleets, *, seconds: float) -> Figures:
@@ -19,17 +20,6 @@ def guaranteed(fleets: Fleets, *, seconds: float) -> Figures:
     fleet.until(seconds)
     shares = fleet.shares(names)
     return {"r": shares["r"], "b": shares["b"], "a0": shares["a0"]}
-
-
-def returned(fleets: Fleets, *, seconds: float) -> Figures:
-    """A workspace with two reserved slots has jobs now and then, beside thirty with backlogs."""
-    fleet = fleets(r=Limits(reserve=2))
-    for n in range(30):
-        fleet.backlog(f"a{n}", 3.0 + n / 10)
-    for start in range(20, int(seconds), 20):
-        fleet.at(start, lambda: fleet.publish("r", 1.0, n=2))
-    fleet.until(seconds)
-    return {"longest wait": max(fleet.waits["r"]), "lent": fleet.shares()["a0"] * 30}
 
 
 def indebted(fleets: Fleets, *, before: float) -> Figures:
@@ -74,16 +64,6 @@ RESERVES: dict[str, Scenario] = {
         {"r": 0.25, "b": 0.2045, "a0": 0.068},
         {"seconds": 1500},
         {"r": 0.25, "b": 0.2045, "a0": 0.068},
-        broken_by=("reserves are ignored",),
-    ),
-    "returned": Scenario(
-        returned,
-        {"seconds": 200},
-        {"longest wait": 1.0, "lent": 0.98},
-        {"seconds": 1500},
-        {"longest wait": 1.0, "lent": 0.98},
-        {"longest wait": 1.5, "lent": 0.1},
-        broken_by=("reserves are ignored",),
     ),
     "indebted": Scenario(
         indebted,
@@ -92,7 +72,6 @@ RESERVES: dict[str, Scenario] = {
         {"before": 1500.0},
         {"next start": 16.0},
         {"next start": 6.0},
-        broken_by=("debt is unbounded",),
     ),
     "joined": Scenario(
         joined,
@@ -101,7 +80,6 @@ RESERVES: dict[str, Scenario] = {
         {"before": 1500.0},
         {"first wait": 1.0, "served": 30},
         {"first wait": 1.0, "served": 3},
-        broken_by=("reserved starts advance virtual time",),
     ),
     "reserved_twice": Scenario(
         reserved_twice,
@@ -109,6 +87,5 @@ RESERVES: dict[str, Scenario] = {
         {"x": 0.75, "y": 0.25},
         {"seconds": 1500},
         {"x": 0.75, "y": 0.25},
-        broken_by=("debt is bounded between reserved workspaces, too",),
     ),
 }

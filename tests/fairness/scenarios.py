@@ -9,28 +9,22 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from fairqueue import Limits
 from fairqueue._types import StoredLimits
-from tests.fairness.fleet import Fleet, Work
+from tests.fairness.fleet import Fleet, Fleets, Work
 
 Figures = dict[str, float]
 NEVER = math.inf
 
 
-class Fleets(Protocol):
-    """Creates fleets, each on its own store."""
-
-    def __call__(self, pools: Sequence[tuple[str, int]] = ..., **limits: Limits) -> Fleet: ...
-
-
 @dataclass(frozen=True)
 class Scenario:
-    """One play, its two sizes with the simulation's figures, and the builds that break it."""
+    """One play, and its two sizes with the simulation's figures."""
 
     play: Callable[..., Figures]
     short: Mapping[str, Any]
@@ -39,7 +33,6 @@ class Scenario:
     expected_long: Figures
     within: Figures = field(default_factory=dict)
     """The tolerance of each figure; 0.02 if it is not given."""
-    broken_by: tuple[str, ...] = ()
 
     def deviations(self, figures: Figures, *, long: bool = False) -> dict[str, str]:
         """Describe the figures that differ from the simulation's."""
@@ -70,19 +63,14 @@ def first_start(fleet: Fleet, is_it: Callable[[Work], bool]) -> list[float]:
     return found
 
 
-def lengths(fleets: Fleets, *, seconds: float) -> Figures:
-    """Jobs of 1 s beside jobs of 20 s."""
-    fleet = fleets()
-    fleet.backlog("a", 1.0)
-    fleet.backlog("b", 20.0)
-    fleet.until(seconds)
-    return fleet.shares()
-
-
-def turned_long(fleets: Fleets, *, seconds: float, few: float, long: float) -> Figures:
-    """Some of the 0.1 s jobs of a take very long."""
+def turned_long(
+    fleets: Fleets, *, seconds: float, few: float, long: float, task: str | None = None
+) -> Figures:
+    """Some of the 0.1 s jobs of a take very long, also where they are of a task with a limit."""
     fleet, rnd = fleets(), random.Random(1)
-    fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long)
+    if task:
+        fleet.set_task_limits(task, Limits(concurrency=8))
+    fleet.backlog("a", lambda: 0.1 if rnd.random() < 1 - few else long, task=task)
     fleet.backlog("b", 1.0)
     fleet.until(seconds)
     return fleet.shares()
@@ -308,24 +296,12 @@ def no_ops(fleets: Fleets, *, seconds: float) -> Figures:
 ALL_AT_LIMIT = {n: dict.fromkeys((0.1, 1.0, 10.0), 3000.0) for n in (1, 2, 3)}
 
 SCENARIOS: dict[str, Scenario] = {
-    "lengths": Scenario(
-        lengths,
-        {"seconds": 600},
-        {"a": 0.509, "b": 0.491},
-        {"seconds": 3000},
-        {"a": 0.502, "b": 0.498},
-        broken_by=("waiting tags are recomputed",),
-    ),
     "turned_long": Scenario(
         turned_long,
         {"seconds": 600, "few": 0.02, "long": 30.0},
         {"a": 0.499, "b": 0.501},
         {"seconds": 6000, "few": 0.01, "long": 100.0},
         {"a": 0.498, "b": 0.502},
-        broken_by=(
-            "no correction by measured durations",
-            "runnable workspaces are lifted to virtual time",
-        ),
     ),
     "crashing": Scenario(
         crashing,
@@ -333,7 +309,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"b": 0.902, "x": 0.098},
         {"seconds": 3000},
         {"b": 0.966, "x": 0.034},
-        broken_by=("an expired lease costs what its worker reported",),
     ),
     "unknown_task": Scenario(
         unknown_task,
@@ -341,7 +316,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"a": 0.331, "b": 0.331, "c": 0.331, "x": 0.007},
         {"seconds": 20.0, "jobs": 10_000},
         {"a": 0.331, "b": 0.331, "c": 0.331, "x": 0.007},
-        broken_by=("a declined job costs nothing",),
     ),
     "swapped_head": Scenario(
         swapped_head,
@@ -349,7 +323,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"b": 0.333, "c": 0.333, "x": 0.334},
         {"seconds": 3000},
         {"b": 0.333, "c": 0.333, "x": 0.333},
-        broken_by=("a claim costs the workspace's own average",),
     ),
     "two_fleets": Scenario(
         two_fleets,
@@ -358,7 +331,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"slots": 32, "before": 3000.0, "after": 3000.0},
         {"first wait": 0.0, "served": 0.5},
         {"first wait": 0.1, "served": 0.05},
-        broken_by=("one virtual time for all queues",),
     ),
     "overnight": Scenario(
         overnight,
@@ -367,7 +339,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"night": 8 * 3600.0, "after": 120.0},
         {"next start": 8.0},
         {"next start": 1.0},
-        broken_by=("virtual time does not catch up",),
     ),
     "closed_loop": Scenario(
         closed_loop,
@@ -375,7 +346,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"x": 0.2},
         {"warm": 1000.0, "seconds": 6000.0, "length": 100.0},
         {"x": 0.2},
-        broken_by=("finish tags are dropped while leases live",),
     ),
     "reweighed": Scenario(
         reweighed,
@@ -384,7 +354,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"length": 50.0, "before": 1000.0, "after": 300.0},
         {"next start": 191.0},
         {"next start": 2.0},
-        broken_by=("a new weight does not rescale tags",),
     ),
     "misleading_average": Scenario(
         misleading_average,
@@ -393,10 +362,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 900.0},
         {"new wait": 0.0, "next wait": 0.0},
         {"new wait": 0.05, "next wait": 0.1},
-        broken_by=(
-            "an unknown duration costs the average",
-            "a guess moves virtual time beyond the next flow",
-        ),
     ),
     "misleading_average_alone": Scenario(
         misleading_average_alone,
@@ -405,7 +370,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 900.0},
         {"first wait": 0.0},
         {"first wait": 0.05},
-        broken_by=("an unknown duration costs the average", "a guess is charged"),
     ),
     "long_neighbour": Scenario(
         long_neighbour,
@@ -414,7 +378,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"length": 3600.0, "seconds": 900.0},
         {"wait": 0.1},
         {"wait": 0.1},
-        broken_by=("an unknown duration is guessed when its flow joins",),
     ),
     "at_limit": Scenario(
         at_limit,
@@ -426,7 +389,6 @@ SCENARIOS: dict[str, Scenario] = {
             for n, shares in ((1, [0.125] * 3), (2, [0.25] * 3), (3, [0.325, 0.332, 0.332]))
             for mean, share in zip((0.1, 1.0, 10.0), shares, strict=True)
         },
-        broken_by=("no credit at a limit",),
     ),
     "opened": Scenario(
         opened,
@@ -435,7 +397,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"before": 1500.0},
         {"a": 169.0, "b": 160.0, "c": 159.0},
         dict.fromkeys("abc", 20.0),
-        broken_by=("unbounded credit at a limit",),
     ),
     "new_at_limit": Scenario(
         new_at_limit,
@@ -444,7 +405,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"before": 100.0},
         {"established": 10.0},
         {"established": 1.0},
-        broken_by=("credit before the first start",),
     ),
     "new_workspaces": Scenario(
         new_workspaces,
@@ -453,7 +413,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"starts": 1500},
         {"established": 55.0},
         {"established": 15.0},
-        broken_by=("a guess does not move virtual time",),
     ),
     "new_workspaces_counted": Scenario(
         partial(new_workspaces, fairness="count"),
@@ -462,7 +421,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"starts": 1500},
         {"established": 55.0},
         {"established": 15.0},
-        broken_by=("start tags instead of finish tags",),
     ),
     "no_ops": Scenario(
         no_ops,
@@ -471,6 +429,5 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 200.0},
         {"b served": 80.0},
         {"b served": 5.0},
-        broken_by=("no minimum cost",),
     ),
 }

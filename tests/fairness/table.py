@@ -8,19 +8,18 @@ from functools import partial
 from typing import Any
 
 from fairqueue import Limits, Pause
+from tests.fairness.fleet import SLOTS, Fleets
 from tests.fairness.metering import (
     Blocked,
     Full,
     Member,
     Meter,
-    Paused,
     Rated,
     Window,
     fair_slots,
+    not_blocked,
 )
-from tests.fairness.scenarios import Fleets, exponential
-
-SLOTS = 8
+from tests.fairness.scenarios import exponential
 
 
 @dataclass
@@ -61,7 +60,6 @@ class Row:
 
 
 Play = Callable[[Fleets, float], Iterator[Row]]
-NOT_BLOCKED = Blocked()
 
 
 def _measured(
@@ -69,7 +67,7 @@ def _measured(
     meter: Meter,
     seconds: float,
     members: Sequence[Member],
-    blocked: Blocked = NOT_BLOCKED,
+    blocked: Blocked = not_blocked,
 ) -> Row:
     return Row(name, members, meter.watch(seconds, members, blocked))
 
@@ -161,7 +159,7 @@ def paused(fleets: Fleets, seconds: float) -> Iterator[Row]:
     fleet.store.pause("workspace", "a", Pause.PAUSED)
     fleet.until(fleet.t + 12.0)  # what runs ends
     away = [Member("a", slots=0.0, stays_runnable=False), Member("b")]
-    yield _measured("a is paused", meter, seconds, away, Paused("a"))
+    yield _measured("a is paused", meter, seconds, away, Full(a=0))
     fleet.store.pause("workspace", "a", None)
     fleet.dispatch()
     yield _measured("a is resumed", meter, seconds, [Member("a"), Member("b")])

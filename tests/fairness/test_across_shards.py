@@ -9,7 +9,7 @@ import heapq
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from fairqueue._claim import permits
 from fairqueue._claim.claimer import Claimer
 from fairqueue._claim.claimers import Claimers
 from fairqueue._shards import order as shard_order
-from fairqueue._shards.order import ShardOrder
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
@@ -59,9 +58,19 @@ class Cluster:
     def at(self, t: float, call: Callable[[], None]) -> None:
         heapq.heappush(self._events, (t, next(self._order), call))
 
-    def begins(self, workspace: str, seconds: Callable[[], float], queue: str = "q") -> None:
-        """A backlog that never ends."""
-        self.lengths[workspace] = seconds
+    def begin(
+        self,
+        *workspaces: str,
+        seconds: float | Callable[[], float] = 1.0,
+        queue: str = "q",
+        at: float = 0.0,
+    ) -> None:
+        """Give each a backlog that never ends, of jobs of this many seconds."""
+        for name in workspaces:
+            self.lengths[name] = seconds if callable(seconds) else partial(float, seconds)
+            self.at(at, partial(self._publish_some, name, queue))
+
+    def _publish_some(self, workspace: str, queue: str) -> None:
         for _ in range(3):
             self._publish(workspace, queue)
 
@@ -69,7 +78,9 @@ class Cluster:
         job = Job(str(next(self._ids)), workspace, queue, workspace, b"")
         self.store.publish(job, Admission())
 
-    def until(self, end: float) -> None:
+    def until(self, end: float) -> dict[str, float]:
+        """Play on; return the worker-seconds of each workspace since the last call."""
+        before = dict(self.used)
         while self._events and self._events[0][0] <= end:
             t, _, call = heapq.heappop(self._events)
             self.clock.advance(t - self.t)
@@ -77,6 +88,8 @@ class Cluster:
             call()
             for slot in self.random.sample(sorted(self._free), len(self._free)):
                 self._claim(slot, ())
+        used = {name: n - before.get(name, 0.0) for name, n in self.used.items()}
+        return defaultdict(float, used)
 
     @contextmanager
     def _without_one(self) -> Iterator[None]:
@@ -131,13 +144,17 @@ def uneven(n: int) -> list[str]:
     return chosen
 
 
+def of_shard(number: int) -> str:
+    """A workspace that lives there."""
+    return next(name for name in uneven(1) if shard_of(name, SHARDS) == number)
+
+
 def play(seconds: float = 120.0, *, job_seconds: float = 1.0) -> list[float]:
     cluster = Cluster()
     names, length = uneven(2), partial(cluster.random.expovariate, 1 / job_seconds)
-    for name in names:
-        cluster.at(0.0, partial(cluster.begins, name, length))
-    cluster.until(seconds)
-    return [cluster.used[name] for name in names]
+    cluster.begin(*names, seconds=length)
+    used = cluster.until(seconds)
+    return [used[name] for name in names]
 
 
 def test_workspaces_on_different_shards_have_equal_shares() -> None:
@@ -153,26 +170,12 @@ def test_a_limit_over_all_shards_divides_its_slots_fairly(most: int, seconds: fl
     cluster = Cluster()
     names = uneven(2)
     cluster.store.set_limits("queue", "q", Limits(concurrency=most))
-    for name in names:
-        cluster.at(0.0, partial(cluster.begins, name, partial(cluster.random.expovariate, 1.0)))
-    cluster.until(seconds)
-    used = [cluster.used[name] for name in names]
+    cluster.begin(*names, seconds=partial(cluster.random.expovariate, 1.0))
+    found = cluster.until(seconds)
+    used = [found[name] for name in names]
     assert jain(used) > 0.96
     assert min(used) > 0.6 * sum(used) / len(used)
     assert sum(used) > 0.9 * most * seconds
-
-
-def test_shards_in_turn_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule is what does it: each shard would give as much, to few or to many."""
-    turns = itertools.count()
-
-    def rotate(_order: ShardOrder, _queues: object, among: Collection[int], *_: object) -> int:
-        begin = next(turns)
-        return min(among, key=lambda shard: (shard - begin) % SHARDS)
-
-    monkeypatch.setattr(ShardOrder, "first", rotate)
-    monkeypatch.setattr(ShardOrder, "_most", lambda *_: None)
-    assert jain(play()) < 0.9
 
 
 def test_short_jobs_are_ended_and_claimed_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,73 +198,60 @@ def test_a_shard_that_was_idle_begins_at_the_present() -> None:
     cluster = Cluster()
     old = [name for name in uneven(1) if shard_of(name, SHARDS) < 2]
     new = [name for name in uneven(1) if shard_of(name, SHARDS) >= 2]
-    for name in old:
-        cluster.at(0.0, partial(cluster.begins, name, lambda: 1.0))
-    for name in new:
-        cluster.at(60.0, partial(cluster.begins, name, lambda: 1.0))
+    cluster.begin(*old)
+    cluster.begin(*new, at=60.0)
     cluster.until(60.0)
-    before = dict(cluster.used)
-    cluster.until(120.0)
+    used = cluster.until(120.0)
     fair = SLOTS * 60.0 / (len(old) + len(new))
-    taken = [cluster.used[name] - before.get(name, 0.0) for name in [*old, *new]]
+    taken = [used[name] for name in [*old, *new]]
     assert all(0.8 * fair < each < 1.25 * fair for each in taken), (fair, taken)
 
 
 def test_a_shard_that_was_away_does_not_stop_the_others() -> None:
     """What it missed is bounded: the others have their share again soon."""
     cluster = Cluster()
-    names = [next(n for n in uneven(1) if shard_of(n, SHARDS) == home) for home in (0, 1)]
-    for name in names:
-        cluster.at(0.0, partial(cluster.begins, name, lambda: 1.0))
+    names = of_shard(0), of_shard(1)
+    cluster.begin(*names)
     cluster.until(20.0)
     cluster.away = 1
     cluster.until(200.0)
     cluster.away = None
-    before = dict(cluster.used)
-    cluster.until(240.0)
-    taken = [cluster.used[name] - before[name] for name in names]
-    assert min(taken) > 0.25 * sum(taken), taken
+    used = cluster.until(240.0)
+    assert min(used[name] for name in names) > 0.25 * sum(used.values()), used
 
 
 def test_a_worker_of_two_queues_serves_both_of_a_new_shard() -> None:
     """Each queue begins there at its own present."""
     cluster = Cluster()
-    old, new = (next(n for n in uneven(1) if shard_of(n, SHARDS) == home) for home in (0, 1))
+    old, new = of_shard(0), of_shard(1)
     cluster.queues = ["a", "b"]
     for queue in cluster.queues:
-        cluster.at(0.0, partial(cluster.begins, old, lambda: 1.0, queue))
-        cluster.at(30.0, partial(cluster.begins, new, lambda: 1.0, queue))
+        cluster.begin(old, queue=queue)
+        cluster.begin(new, queue=queue, at=30.0)
     cluster.until(30.0)
-    before = dict(cluster.used)
-    cluster.until(60.0)
-    taken = [cluster.used[name] - before.get(name, 0.0) for name in (old, new)]
-    assert min(taken) > 0.4 * sum(taken), taken
+    used = cluster.until(60.0)
+    assert min(used[old], used[new]) > 0.4 * sum(used.values()), used
 
 
 def test_a_newcomer_does_not_wait_behind_what_its_shard_told_last() -> None:
     """The next job of its neighbour counts for 100 s: those of other shards would pass that."""
     cluster = Cluster()
-    old, heavy = (next(n for n in uneven(1) if shard_of(n, SHARDS) == home) for home in (0, 1))
+    old, heavy = of_shard(0), of_shard(1)
     new = next(n for n in uneven(2) if shard_of(n, SHARDS) == 1 and n != heavy)
     cluster.store.set_limits("workspace", heavy, Limits(weight=0.01))
-    for name in (old, heavy):
-        cluster.at(0.0, partial(cluster.begins, name, lambda: 1.0))
-    cluster.at(10.5, partial(cluster.begins, new, lambda: 1.0))
-    cluster.until(13.0)
-    assert cluster.used[new] > 2.0
+    cluster.begin(old, heavy)
+    cluster.begin(new, at=10.5)
+    assert cluster.until(13.0)[new] > 2.0
 
 
 def test_a_light_workspace_has_its_share_though_its_steps_are_large() -> None:
     """It stands far ahead of the others after each of its jobs, and they reach it."""
     cluster = Cluster()
-    old, light = (next(n for n in uneven(1) if shard_of(n, SHARDS) == home) for home in (0, 1))
+    old, light = of_shard(0), of_shard(1)
     cluster.store.set_limits("workspace", light, Limits(weight=0.05))
-    for name in (old, light):
-        cluster.at(0.0, partial(cluster.begins, name, lambda: 1.0))
+    cluster.begin(old, light)
     cluster.until(30.0)
-    before = dict(cluster.used)
-    cluster.until(130.0)
-    taken = cluster.used[light] - before[light]
+    taken = cluster.until(130.0)[light]
     fair = SLOTS * 100.0 * 0.05 / 1.05
     assert 0.7 * fair < taken < 1.4 * fair, (taken, fair)
 
@@ -271,28 +261,21 @@ def test_a_queue_that_is_often_empty_is_reached(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(f"{__name__}.SLOTS", 8)
     cluster = Cluster()
     names = uneven(4)
-    old = [name for name in names if shard_of(name, SHARDS) == 0][:20]
     alone = next(name for name in names if shard_of(name, SHARDS) == 1)
     cluster.store.set_limits("workspace", alone, Limits(concurrency=1))
-    for name in old:
-        cluster.at(0.0, partial(cluster.begins, name, lambda: 1.0))
-    cluster.at(0.0, partial(cluster.begins, alone, lambda: 10.0))
+    cluster.begin(*[name for name in names if shard_of(name, SHARDS) == 0][:20])
+    cluster.begin(alone, seconds=10.0)
     cluster.until(60.0)
-    before = dict(cluster.used)
-    cluster.until(180.0)
-    assert cluster.used[alone] - before[alone] >= 30.0
+    assert cluster.until(180.0)[alone] >= 30.0
 
 
 def test_what_another_shard_told_before_it_went_away_holds_up_none() -> None:
     """Also where one claim asks for two queues, of which one has nothing."""
     cluster = Cluster()
     cluster.queues = ["a", "b"]
-    light, other = (next(n for n in uneven(1) if shard_of(n, SHARDS) == home) for home in (0, 1))
+    light, other = of_shard(0), of_shard(1)
     cluster.store.set_limits("workspace", light, Limits(weight=0.01))
-    for name in (light, other):
-        cluster.at(0.0, partial(cluster.begins, name, lambda: 1.0, "a"))
+    cluster.begin(light, other, queue="a")
     cluster.until(10.0)
     cluster.away = 1
-    before = dict(cluster.used)
-    cluster.until(40.0)
-    assert cluster.used[light] - before[light] > 0.9 * 29.0 * SLOTS
+    assert cluster.until(40.0)[light] > 0.9 * 29.0 * SLOTS

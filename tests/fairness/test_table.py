@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.fairness.metering import Member, fair_slots
+from tests.fairness.fleet import Fleets
 from tests.fairness.report import line, page, picture
-from tests.fairness.scenarios import Fleets
-from tests.fairness.table import SCENARIOS, Play, Row, many_of_one_owner
-
-FleetsOf = Callable[[str], Fleets]
+from tests.fairness.table import SCENARIOS, Play, Row
 
 SECONDS, WITHIN = 60.0, 0.026
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,9 +18,9 @@ NAMED = [getattr(play, "func", play).__name__ for play in SCENARIOS]
 
 
 @pytest.mark.parametrize("play", SCENARIOS, ids=lambda play: NAMED[SCENARIOS.index(play)])
-def test_each_scenario_is_as_fair_as_the_table_says(fleets_of: FleetsOf, play: Play) -> None:
+def test_each_scenario_is_as_fair_as_the_table_says(fleets: Fleets, play: Play) -> None:
     """Shares are weighted max-min fair, lags stay below their bound, and no slot is left free."""
-    for row in play(fleets_of("unchanged"), SECONDS):
+    for row in play(fleets, SECONDS):
         assert row.furthest <= WITHIN, row.name
         assert row.window.unserved_seconds == 0, row.name
         if row.lag is not None:
@@ -33,33 +28,10 @@ def test_each_scenario_is_as_fair_as_the_table_says(fleets_of: FleetsOf, play: P
         assert (row.longest_wait or 0.0) <= 1.0
 
 
-def test_the_meter_detects_an_unfair_build(fleets_of: FleetsOf) -> None:
-    """The error of a share is too large if a group weighs as much as its workspaces."""
-    play = partial(many_of_one_owner, many=20, grouped=True)
-    (row,) = play(fleets_of("a group weighs as much as its workspaces"), SECONDS)
-    assert row.furthest > WITHIN
-
-
-def test_unused_slots_go_to_the_others() -> None:
-    """They are shared by weight; a group counts as one flow, and a reserve is a minimum."""
-    members = [
-        Member("a", slots=1.0),
-        Member("b", weight=2.0),
-        Member("c"),
-        Member("r", reserve=0.5, weight=0.1),
-        Member("m0", group="org"),
-        Member("m1", group="org", slots=0.5),
-    ]
-    found = fair_slots(8, members, {"org": 1.0})
-    assert found == pytest.approx(
-        {"a": 1.0, "b": 3.25, "c": 1.625, "r": 0.5, "m0": 1.125, "m1": 0.5}
-    )
-
-
 @pytest.fixture
-def found(fleets_of: FleetsOf) -> list[Row]:
+def found(fleets: Fleets) -> list[Row]:
     """One scenario, played for a moment."""
-    return list(SCENARIOS[0](fleets_of("unchanged"), 5.0))
+    return list(SCENARIOS[0](fleets, 5.0))
 
 
 def test_the_page_and_the_picture_hold_every_row(found: list[Row]) -> None:
@@ -71,11 +43,11 @@ def test_the_page_and_the_picture_hold_every_row(found: list[Row]) -> None:
     assert not re.search(r"href|url\(|<script", drawn)
 
 
-def test_the_page_in_the_docs_has_every_scenario(fleets_of: FleetsOf) -> None:
+def test_the_page_in_the_docs_has_every_scenario(fleets: Fleets) -> None:
     """And says nothing that is not fair."""
     text = (DOCS / "fairness.md").read_text()
     rows = [row.split("|")[1:-1] for row in text.splitlines() if row.startswith("| ")][1:]
     assert len(rows) == 16
     assert all(float(off) <= 100 * WITHIN for _, off, *_ in rows)
-    (named,) = SCENARIOS[0](fleets_of("unchanged"), 1.0)
+    (named,) = SCENARIOS[0](fleets, 1.0)
     assert named.name in text

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 CELERY = """
+import fairqueue
 from celery import Celery
 
 app = Celery("shop", broker="fairqueue://nowhere.invalid/0?workspace_from=kwarg:tenant_id")
@@ -36,10 +37,27 @@ def broken(tenant_id=None):
     raise ValueError("no such month")
 
 
+@app.task
+def sends(tenant_id=None):
+    report.delay("May")
+
+
+@app.task
+def whoami(month, tenant_id=None):
+    job = fairqueue.current()
+    return None if job is None else (job.workspace, job.stand_in, job.fence)
+
+
+@app.task
+def caller(tenant_id=None):
+    done.append(whoami("May", tenant_id="other"))
+
+
 send = report.delay
 """
 
 DRAMATIQ = """
+import fairqueue
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 from fairqueue_dramatiq import FairQueueMiddleware
@@ -68,14 +86,30 @@ def broken(tenant_id=None):
     raise ValueError("no such month")
 
 
-for actor in (report, flaky, broken):
+@dramatiq.actor
+def sends(tenant_id=None):
+    report.send("May")
+
+
+@dramatiq.actor
+def whoami(month, tenant_id=None):
+    job = fairqueue.current()
+    return None if job is None else (job.workspace, job.stand_in, job.fence)
+
+
+@dramatiq.actor
+def caller(tenant_id=None):
+    done.append(whoami("May", tenant_id="other"))
+
+
+for actor in (report, flaky, broken, caller):
     actor.delay = actor.send
 send = report.send
 """
 
 PASSES = """
 import pytest
-from shop import app, broken, done, flaky, report, send
+from shop import app, broken, caller, done, flaky, report, send, sends, whoami
 
 import fairqueue
 
@@ -147,6 +181,30 @@ def test_a_pause_holds(jobs):
     assert len(jobs.run_until_idle()) == 1
 
 
+def test_a_direct_call_has_a_stand_in(jobs):
+    assert whoami("May", tenant_id="acme") == ("acme", True, 0)
+    assert whoami("May", "acme") == ("acme", True, 0)
+    assert whoami("May") == ("default", True, 0)
+    with fairqueue.workspace("acme"):
+        assert whoami("May") == ("acme", True, 0)
+    assert fairqueue.current() is None
+
+
+def test_a_direct_call_in_a_job_is_part_of_it(jobs):
+    caller.delay(tenant_id="acme")
+    jobs.run_until_idle()
+    assert done[-1][:2] == ("acme", False)
+
+
+def test_what_a_direct_call_sends_belongs_to_its_workspace(jobs):
+    sends(tenant_id="acme")
+    jobs.assert_enqueued(report, workspace="acme", count=1)
+
+
+def test_afterwards_a_direct_call_is_no_job():
+    assert whoami("May", tenant_id="acme") is None
+
+
 def test_limits_are_those_of_the_fixture(fairqueue_jobs):
     jobs = fairqueue_jobs(app, workspace_rate="1/m", workspace_burst=1)
     for _ in range(4):
@@ -160,7 +218,7 @@ OF_CELERY = """
 import pytest
 from celery import chain, chord, group
 from celery.exceptions import NotRegistered, Reject
-from shop import app, report
+from shop import app, whoami
 
 import fairqueue
 from fairqueue_celery import queue_of
@@ -234,49 +292,9 @@ def again(tenant_id=None):
     again.delay(tenant_id=tenant_id)
 
 
-@app.task(bind=True)
-def whoami(self, month, tenant_id=None):
-    job = fairqueue.current()
-    return None if job is None else (job.workspace, job.stand_in, job.fence)
-
-
-@app.task
-def caller(tenant_id=None):
-    return whoami("May", tenant_id="other")
-
-
-def test_a_direct_call_has_a_stand_in(fairqueue_jobs):
+def test_an_applied_task_has_a_stand_in(fairqueue_jobs):
     fairqueue_jobs(app)
-    assert whoami("May", tenant_id="acme") == ("acme", True, 0)
-    assert whoami("May", "acme") == ("acme", True, 0)
     assert whoami.apply(("May",), {"tenant_id": "acme"}).get() == ("acme", True, 0)
-    assert whoami("May") == ("default", True, 0)
-    with fairqueue.workspace("acme"):
-        assert whoami("May") == ("acme", True, 0)
-    assert fairqueue.current() is None
-
-
-def test_a_direct_call_in_a_job_is_part_of_it(fairqueue_jobs):
-    jobs = fairqueue_jobs(app)
-    caller.delay(tenant_id="acme")
-    [run] = jobs.run_until_idle()
-    assert run.result[:2] == ("acme", False)
-    assert caller.apply(kwargs={"tenant_id": "acme"}).get() == ("acme", True, 0)
-
-
-def test_what_a_direct_call_sends_belongs_to_its_workspace(fairqueue_jobs):
-    jobs = fairqueue_jobs(app)
-    sends(tenant_id="acme")
-    jobs.assert_enqueued(report, workspace="acme", count=1)
-
-
-@app.task
-def sends(tenant_id=None):
-    report.delay("May")
-
-
-def test_afterwards_a_direct_call_is_no_job():
-    assert whoami("May", tenant_id="acme") is None
 
 
 def test_the_app_is_as_it_was(fairqueue_jobs):
@@ -300,7 +318,7 @@ import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import AsyncIO
-from shop import broker, report
+from shop import broker
 
 import fairqueue
 from fairqueue_dramatiq import FairQueueMiddleware, queue_of
@@ -342,48 +360,14 @@ def test_a_job_knows_its_workspace_and_hands_it_on(fairqueue_jobs):
     assert seen == ["acme", "acme"]
 
 
-@dramatiq.actor(broker=stub)
-def whoami(month, tenant_id=None):
-    job = fairqueue.current()
-    return None if job is None else (job.workspace, job.stand_in, job.fence)
-
-
 @dramatiq.actor(broker=stub, workspace="clean-ups")
 async def clean_up():
     return fairqueue.current().workspace
 
 
-@dramatiq.actor(broker=stub)
-def caller(tenant_id=None):
-    seen.append(whoami("May", tenant_id="other")[0])
-
-
-def test_a_direct_call_has_a_stand_in(fairqueue_jobs):
+def test_a_direct_call_has_the_workspace_of_its_actor(fairqueue_jobs):
     fairqueue_jobs(stub)
-    assert whoami("May", tenant_id="acme") == ("acme", True, 0)
-    assert whoami("May", "acme") == ("acme", True, 0)
-    assert whoami("May") == ("default", True, 0)
     assert clean_up() == "clean-ups"
-    with fairqueue.workspace("acme"):
-        assert whoami("May") == ("acme", True, 0)
-    assert fairqueue.current() is None
-
-
-def test_a_direct_call_in_a_job_is_part_of_it(fairqueue_jobs):
-    jobs = fairqueue_jobs(stub)
-    caller.send(tenant_id="acme")
-    jobs.run_until_idle()
-    assert seen[-1] == "acme"
-
-
-def test_what_a_direct_call_sends_belongs_to_its_workspace(fairqueue_jobs):
-    jobs = fairqueue_jobs(stub)
-    parent(tenant_id="acme")
-    jobs.assert_enqueued(child, workspace="acme", count=1)
-
-
-def test_afterwards_a_direct_call_is_no_job():
-    assert whoami("May", tenant_id="acme") is None
 
 
 def test_the_broker_is_as_it_was(fairqueue_jobs):

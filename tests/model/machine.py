@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import redis
@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
 from fairqueue import (
-    Cancelled,
     CapacityExceeded,
     ConfigurationError,
     FairQueueError,
@@ -35,9 +34,8 @@ from fairqueue._stores.library import read_source
 from fairqueue._stores.limits_text import configured
 from fairqueue._stores.memory import Database, MemoryEngine
 from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.schedules import StoredSchedule
 from fairqueue._stores.store import Store
-from fairqueue._types import StoredLimits, Tick
+from fairqueue._types import StoredLimits
 from fairqueue.adapters import (
     Admission,
     Claimed,
@@ -63,8 +61,6 @@ from tests.operators import operators_of
 from tests.redis_scores import score_text_of
 from tests.short_ways import SHORT_WAYS, without_short_ways
 from tests.small_pages import with_small_pages
-
-T = TypeVar("T")
 
 WORKSPACES = st.sampled_from(["a", "b", "c", "d: {*}\n", "default"])
 QUEUES = st.sampled_from(["q1", "q2 🦊"])
@@ -159,18 +155,20 @@ class Moves(RuleBasedStateMachine):
         self.serial = count(1)
         self.replica: tuple[list[list[Entry]], Model] | None = None
 
-    def both(self, act: Callable[[Store], T]) -> T:
-        """Call both engines; their answers must be equal."""
-        one, other = (self._answer(act, store) for store in self.stores)
+    def both(self, act: str | Callable[[Store], Any], *args: Any, **values: Any) -> Any:
+        """Call a method of both stores, or this function; their answers must be equal."""
+        one, other = (self._answer(store, act, *args, **values) for store in self.stores)
         if isinstance(other, Exception):
             assert (type(one), str(one)) == (type(other), str(other))
             raise other
         assert one == other
         return other
 
-    def _answer(self, act: Callable[[Store], T], store: Store) -> T | Exception:
+    def _answer(
+        self, store: Store, act: str | Callable[[Store], Any], *args: Any, **values: Any
+    ) -> Any:
         try:
-            return act(store)
+            return getattr(store, act)(*args, **values) if isinstance(act, str) else act(store)
         except FairQueueError as error:
             return error
 
@@ -235,7 +233,7 @@ class Moves(RuleBasedStateMachine):
         if self.many_flows:
             others = memory.publish_many(pairs)
         else:
-            others = [self._answer(partial(_publish, *pair), memory) for pair in pairs]
+            others = [self._answer(memory, "publish", *pair) for pair in pairs]
         for (job, admission), one, other in zip(pairs, done, others, strict=True):
             if isinstance(one, Exception):
                 assert (type(one), str(one)) == (type(other), str(other))
@@ -291,7 +289,7 @@ class Moves(RuleBasedStateMachine):
             return
         done: Published | Exception
         try:
-            done = self.both(lambda store: store.publish(job, admission))
+            done = self.both("publish", job, admission)
         except CapacityExceeded as refused:
             done = refused
         self._judge(job, admission, done, admitted=admitted)
@@ -339,18 +337,18 @@ class Moves(RuleBasedStateMachine):
     )
     def change_schedule(self, workspace: str, name: str, how: str) -> None:
         """Change a schedule that may be there."""
-        self.both(lambda store: store.change_schedule(workspace, name, how))
+        self.both("change_schedule", workspace, name, how)
 
     @rule(n=st.integers(1, 3), queue=QUEUES, key=st.sampled_from([None, "k 1"]))
     def publish_ticks(self, n: int, queue: str, key: str | None) -> None:
         """Publish what is due, twice: the second of two processes stores nothing."""
         self._settle_what_is_due()
-        _, _, due = self.both(lambda store: store.due_schedules(("core",), n))
+        _, _, due = self.both("due_schedules", ("core",), n)
         for row in due:
             now = self.look().now
             tick = due_tick(row, now).tick
             if tick.at is None:
-                self.both(partial(_advance, row, tick))
+                self.both("change_schedule", row.workspace, row.name, "advance", tick)
                 continue
             job = Job(f"j {next(self.serial)}", row.workspace, queue, "t1", b"")
             admission = Admission(unique_key=key, tick=tick)
@@ -361,7 +359,7 @@ class Moves(RuleBasedStateMachine):
                 assert at not in self.model.ticks
                 self.model.ticks.add(at)
                 again = replace(job, id=f"j {next(self.serial)}")
-                done = self.both(partial(_publish, again, admission))
+                done = self.both("publish", again, admission)
                 assert done.outcome is Outcome.REPEATED
 
     @precondition(lambda self: self.published)
@@ -378,7 +376,7 @@ class Moves(RuleBasedStateMachine):
             self._settle_what_is_due()
             living = parent in self.model.leases
             try:
-                self.both(partial(_publish, job, Admission(exempt=True, parent_fence=parent)))
+                self.both("publish", job, Admission(exempt=True, parent_fence=parent))
             except LeaseLost:
                 assert not living
                 return
@@ -488,14 +486,14 @@ class Moves(RuleBasedStateMachine):
         call = {"owner": owner, "number": self.numbers[owner] - 1, "queues": ["q1"], "n": 3}
         call |= {"lease_seconds": LEASE_SECONDS[owner], "max_deliveries": 1}
         with pytest.raises(FairQueueError, match="came after a later one"):
-            self.both(lambda store: store.claim(**call))  # type: ignore[arg-type]
+            self.both("claim", **call)
 
     @rule(owner=OWNERS, times=st.sampled_from([1, 1, 2]), data=st.data())
     def ack(self, owner: str, times: int, data: st.DataObject) -> None:
         """Finish jobs without claiming."""
         finishes, identity = self._finishes(data, owner), self._identity(owner)
         for _ in range(times):
-            lost = self.both(lambda store: store.ack(finishes=finishes, **identity))
+            lost = self.both("ack", finishes=finishes, **identity)
         assert lost == self._lost(finishes, owner)
 
     @rule(
@@ -531,7 +529,7 @@ class Moves(RuleBasedStateMachine):
 
     def _wake_parent(self, workspace: str) -> None:
         self._settle_what_is_due()
-        self.both(lambda store: store.wake_parent(workspace, "task"))
+        self.both("wake_parent", workspace, "task")
         self.model.wake_parent(workspace)
 
     def _release(
@@ -548,7 +546,7 @@ class Moves(RuleBasedStateMachine):
         due = delay + next(self.serial) / 4096 if delay else 0.0
         how: dict[str, Any] = {"delay_seconds": due, "counted": counted, "seconds": seconds}
         how |= {"max_deliveries": MAX_DELIVERIES, "waits": "task" if waits else ""}
-        done = self.both(partial(_release, fence, {**self._identity(owner), **how}))
+        done = self.both("release", fence, **self._identity(owner), **how)
         assert done == self.model.release(fence, owner, due, counted=counted, waits=waits)
 
     def _note_step(self, fence: int) -> None:
@@ -556,7 +554,7 @@ class Moves(RuleBasedStateMachine):
         held, step = self.model.leases.get(fence), f"s{fence // 64}"
         name = held.kept.job.workspace if held else "a"
         of, line = (fence, name, "task", step), f"{step} 1 {fence}"
-        kept = self.both(lambda store: store.note_step(*of, line, early=False))
+        kept = self.both("note_step", *of, line, early=False)
         assert kept == self.model.note_step(fence, name, step, line)
 
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
@@ -564,8 +562,8 @@ class Moves(RuleBasedStateMachine):
         """Reject a job."""
         for fence in self.fences(data, owner, 1):
             self._reports(fence, owner, seconds)
-            call = {**self._identity(owner), "reason": "it is\nbad", "seconds": seconds}
-            done = self.both(partial(_reject, fence, call))
+            how = {"reason": "it is\nbad", "seconds": seconds}
+            done = self.both("reject", fence, **self._identity(owner), **how)
             assert done == self.model.reject(fence, owner)
 
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
@@ -574,8 +572,7 @@ class Moves(RuleBasedStateMachine):
         fences = self.fences(data, owner, 8)
         progress = [(fence, seconds) for fence in fences]
         length = LEASE_SECONDS[owner]
-        how: dict[str, Any] = {"owner": owner, "lease_seconds": length}
-        renewed = self.both(lambda store: store.renew(progress, **how))
+        renewed = self.both("renew", progress, owner=owner, lease_seconds=length)
         assert renewed == self.model.renew(fences, owner, length)
         for fence in fences[:2]:
             self._note_step(fence)
@@ -599,7 +596,7 @@ class Moves(RuleBasedStateMachine):
     def reap(self) -> None:
         """Wait until the next poll of an idle claimer, which goes on until nothing is due."""
         moved = 0
-        while more := self.both(lambda store: store.reap(max_deliveries=MAX_DELIVERIES)):
+        while more := self.both("reap", max_deliveries=MAX_DELIVERIES):
             moved += more
         assert moved == self.model.sweep()
 
@@ -634,8 +631,7 @@ class Moves(RuleBasedStateMachine):
             self.model.last_fence = last_fence
         self.accounts = Accounts()
         for owner in list(self.numbers):  # a number above the last one that the store knows
-            identity = self._identity(owner)
-            self.both(partial(_ack_nothing, identity))
+            self.both("ack", finishes=[], **self._identity(owner))
 
     # Operators
 
@@ -685,7 +681,7 @@ class Moves(RuleBasedStateMachine):
         )
         boot, brought = self.model.boot, dict(configured(limits))
         stored = dict(configured(boot)) if boot else {}
-        same = self.both(lambda store: store.configure(limits, authoritative=authoritative))
+        same = self.both("configure", limits, authoritative=authoritative)
         assert same == (brought == stored or not stored or authoritative)
         if same:
             self._note_configured(limits)
@@ -734,7 +730,7 @@ class Moves(RuleBasedStateMachine):
 
     def _set(self, scope: str, name: str, limits: Limits | None) -> None:
         try:
-            self.both(lambda store: store.set_limits(scope, name, limits))
+            self.both("set_limits", scope, name, limits)
         except ConfigurationError:
             assert self.model.is_too_high(name, limits)
             return
@@ -755,7 +751,7 @@ class Moves(RuleBasedStateMachine):
     ) -> None:
         """Store the answer of a limit provider; no other answer is forgotten yet."""
         said = limits and replace(limits, parent=parent)
-        new = self.both(lambda store: store.put_provider_limits(workspace, said, keep_seconds=1e9))
+        new = self.both("put_provider_limits", workspace, said, keep_seconds=1e9)
         assert new == self.model.give(workspace, said)
         note_limits("given", said)
 
@@ -765,8 +761,8 @@ class Moves(RuleBasedStateMachine):
         if kind is None:
             self._purge(queue, None)
         else:
-            self.both(lambda store: store.declare(queue, plain=kind))
-            assert self.both(lambda store: store.is_plain(queue)) is kind
+            self.both("declare", queue, plain=kind)
+            assert self.both("is_plain", queue) is kind
 
     @rule(task=st.sampled_from(["t1", "t2"]), queue=st.none() | QUEUES)
     def purge_task(self, task: str, queue: str | None) -> None:
@@ -791,14 +787,14 @@ class Moves(RuleBasedStateMachine):
         some = [*self.published[-8:], *(held.kept.job for held in self.model.leases.values())]
         for job in data.draw(st.lists(st.sampled_from(some), max_size=2)) if some else ():
             of = None if queue is None else job.queue
-            assert self.both(partial(_cancel, job.id, of)) == self.model.cancel(job.id)
+            assert self.both(_jobs("cancel", job.id, queue=of)) == self.model.cancel(job.id)
 
     @precondition(lambda self: self.published)
     @rule(data=st.data(), queue=QUEUES)
     def withdraw(self, data: st.DataObject, queue: str) -> None:
         """Withdraw a job, if it waits."""
         job = data.draw(st.sampled_from(self.published[-8:]))
-        found = self.both(lambda store: operators_of(store).jobs.withdraw(job.id, queue=queue))
+        found = self.both(_jobs("withdraw", job.id, queue=queue))
         assert (found and found.id) == self.model.withdraw(job.id, queue)
 
     @rule(workspace=WORKSPACES, running=st.booleans())
@@ -818,7 +814,7 @@ class Moves(RuleBasedStateMachine):
     )
     def replay_or_drop(self, workspace: str, one: bool, drop: bool, spacing: float) -> None:
         """Replay or drop dead letters."""
-        letters = self.both(lambda store: store.dead_letters(workspace))
+        letters = self.both("dead_letters", workspace)
         assert {each.job.id for each in letters} == set(self.model.letters[workspace])
         for letter in letters:
             self.model.check_dead_letter(letter)
@@ -839,10 +835,10 @@ class Moves(RuleBasedStateMachine):
     @rule(queues=SOME_QUEUES, n=st.integers(1, 3), reported=st.booleans())
     def report_failures(self, queues: tuple[str, ...], n: int, reported: bool) -> None:
         """Take failure notices, and drop them unless the worker dies before that."""
-        taken = self.both(lambda store: store.take_failure_notices(queues, n=n, hold_seconds=5.0))
+        taken = self.both("take_failure_notices", queues, n=n, hold_seconds=5.0)
         self.model.take_failure_notices(queues, n, 5.0, taken)
         if reported:
-            dropped = self.both(lambda store: store.drop_failure_notices(taken))
+            dropped = self.both("drop_failure_notices", taken)
             assert dropped == self.model.drop_failure_notices(taken)
 
     @rule(
@@ -857,14 +853,14 @@ class Moves(RuleBasedStateMachine):
     ) -> None:
         """Pause, drain or resume a scope."""
         name = {"workspace": workspace, "queue": queue, "task": task}.get(scope, "")
-        before = self.both(lambda store: store.pause(scope, name, how))
+        before = self.both("pause", scope, name, how)
         assert before == self.model.pause(scope, name, how)
         assert self.both(_paused) == self.model.pauses
 
     @rule(workspace=WORKSPACES, data=st.data())
     def ask_why(self, workspace: str, data: st.DataObject) -> None:
         """Ask why a workspace or a job waits; the model knows the blockers."""
-        self.both(lambda store: store.why(workspace=workspace, **_NO_JOB))
+        self.both("why", workspace=workspace, job_id=None, queue=None)
         some = [job.id for job in self.published[-12:]]
         for job_id in data.draw(st.lists(st.sampled_from(some), max_size=3)) if some else ():
             why = self.both(partial(_why, job_id))
@@ -879,7 +875,7 @@ class Moves(RuleBasedStateMachine):
     @invariant()
     def engines_and_model_agree(self) -> None:
         """Both engines have the same keys, the model agrees, and the invariants hold."""
-        self.model.check(self.both(lambda store: store.snapshot()))
+        self.model.check(self.both("snapshot"))
         memory, redis = ({entry.key: entry for entry in engine.dump()} for engine in self.engines)
         keys = [key for key in memory.keys() | redis.keys() if memory.get(key) != redis.get(key)]
         assert not keys, [(memory.get(key), redis.get(key)) for key in keys]
@@ -920,9 +916,6 @@ def _without_chance(text: str) -> str:
     return every
 
 
-_NO_JOB: dict[str, Any] = {"job_id": None, "queue": None}
-
-
 def _paused(store: Store) -> dict[tuple[str, str], Pause]:
     return {(row.scope, row.name): row.state for row in store.pauses()}
 
@@ -937,14 +930,6 @@ def _plain(claimed: Claimed) -> Claimed:
     return replace(claimed, leases=leases)
 
 
-def _advance(row: StoredSchedule, tick: Tick, store: Store) -> bool:
-    return store.change_schedule(row.workspace, row.name, "advance", tick)
-
-
-def _publish(job: Job, admission: Admission, store: Store) -> Published:
-    return store.publish(job, admission)
-
-
 def _plain_errors(
     outcomes: Sequence[Published | FairQueueError],
 ) -> list[tuple[str | None, bool]]:
@@ -957,17 +942,5 @@ def _plain_errors(
     ]
 
 
-def _cancel(job_id: str, queue: str | None, store: Store) -> Cancelled:
-    return operators_of(store).jobs.cancel(job_id, queue=queue)
-
-
-def _ack_nothing(identity: dict[str, Any], store: Store) -> frozenset[int]:
-    return store.ack(finishes=[], **identity)
-
-
-def _release(fence: int, call: dict[str, Any], store: Store) -> bool:
-    return store.release(fence, **call)
-
-
-def _reject(fence: int, call: dict[str, Any], store: Store) -> bool:
-    return store.reject(fence, **call)
+def _jobs(act: str, *args: Any, **values: Any) -> Callable[[Store], Any]:
+    return lambda store: getattr(operators_of(store).jobs, act)(*args, **values)

@@ -1,13 +1,40 @@
-"""Warnings that redis-py 4 causes are ignored in these tests."""
+"""A store on a server whose commands are counted; warnings that redis-py 4 causes are ignored."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.store import Store
+from fairqueue.testing import EmbeddedServer, ManualClock
+from tests.contract.world import World
+from tests.redis.counting import Costs
+from tests.redis.proxy import Proxy, proxy_before
+
 OLDEST_CLEAN = 5
+
+
+@pytest.fixture
+def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> World:
+    """A store on Redis."""
+    return World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
+
+
+@pytest.fixture
+def costs(redis_client: redis.Redis, world: World) -> Costs:
+    """What the world's store costs."""
+    return Costs(redis_client, world.store)
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
+    """A proxy before the server of this test process."""
+    with proxy_before(redis_server.socket_path) as proxy:
+        yield proxy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

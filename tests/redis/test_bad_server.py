@@ -436,23 +436,18 @@ def test_giving_back_while_out_of_memory(own_server: EmbeddedServer) -> None:
         assert (workspace.waiting, workspace.scheduled, workspace.dead) == (1, 1, 1)
 
 
-def test_permits_are_given_at_a_full_redis(own_server: EmbeddedServer) -> None:
-    """A limit over all shards that is set while Redis is full lets jobs go on."""
+@pytest.mark.parametrize("most", [None, 3])
+def test_a_worker_of_several_shards_at_a_full_redis(
+    own_server: EmbeddedServer, most: int | None
+) -> None:
+    """It asks how they stand before its first claim, and is given permits of a new limit."""
     with FairQueue(own_server.url, shards=4) as queue:
         for n in range(20):
             queue.publish(b"x" * 1000, queue="q", workspace=f"w{n}")
         own_server.client().config_set("maxmemory", 1)
-        queue.limits.set(Scope.queue("q"), concurrency=3)
-        assert len(queue.claim(["q"], 16).leases) == 3
-
-
-def test_a_worker_of_several_shards_at_a_full_redis(own_server: EmbeddedServer) -> None:
-    """It asks how they stand before its first claim."""
-    with FairQueue(own_server.url, shards=4) as queue:
-        for n in range(20):
-            queue.publish(b"x" * 1000, queue="q", workspace=f"w{n}")
-        own_server.client().config_set("maxmemory", 1)
-        assert len(queue.claim(["q"], 16).leases) == 16
+        if most:
+            queue.limits.set(Scope.queue("q"), concurrency=most)
+        assert len(queue.claim(["q"], 16).leases) == (most or 16)
 
 
 def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:

@@ -12,7 +12,6 @@ from itertools import count
 from typing import Any, TypeVar, cast
 
 import pytest
-from click.testing import CliRunner
 from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
@@ -20,7 +19,6 @@ from fairqueue import ConfigurationError, FairQueue, Lease, StoreUnavailable
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.redis.cluster import Nodes
 from fairqueue._stores.sharded import mover
-from fairqueue.cli import main
 from tests.nodes import Cluster, cluster, data_node, role_of
 from tests.system.ledger import wait_for
 
@@ -263,15 +261,6 @@ def test_one_node_is_no_address_of_a_cluster(nodes: Cluster, namespace: str) -> 
         pytest.raises((ConfigurationError, StoreUnavailable), match=r"redis\+cluster://"),
     ):
         queue.connect()
-
-
-def test_commands_take_the_url(queue: FairQueue, nodes: Cluster, namespace: str) -> None:
-    """Lists and the doctor see all shards."""
-    queue.publish(b"x", queue="q", workspace="w")
-    url = f"{nodes.url}?shards={SHARDS}&namespace={namespace}"
-    for command in (["stats"], ["doctor"], ["jobs"], ["limits", "get", "--default"]):
-        done = CliRunner().invoke(main, [*command, "--url", url])
-        assert done.exit_code == 0, done.output
 
 
 def test_a_node_that_has_left_the_cluster_is_passed(nodes: Cluster, namespace: str) -> None:

@@ -18,8 +18,9 @@ from redis.retry import Retry
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue._stores.redis import connections, traced, waiter
+from fairqueue.adapters import following_primary
 from fairqueue.testing import EmbeddedServer
-from tests.redis.proxy import Proxy, proxy_before
+from tests.redis.proxy import Proxy
 from tests.redis.tracing import WAYS
 from tests.system.ledger import wait_for
 
@@ -212,13 +213,6 @@ def test_an_end_that_overtakes_its_wait_is_told_again(
 
 
 @pytest.fixture
-def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
-    """A proxy before the server of this test process."""
-    with proxy_before(redis_server.socket_path) as proxy:
-        yield proxy
-
-
-@pytest.fixture
 def queue(proxy: Proxy, namespace: str) -> Iterator[FairQueue]:
     """A queue through the proxy, over a client that does not repeat calls by itself."""
     client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
@@ -280,6 +274,46 @@ def test_another_refusal_keeps_the_connection(queue: FairQueue, proxy: Proxy) ->
         with pytest.raises(StoreUnavailable, match="out of memory"):
             queue.publish(b"x", queue="q", workspace="w")
     assert proxy.accepted == before
+
+
+REFUSALS = [
+    b"READONLY You can't write against a read only replica.",
+    b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    b"LOADING Redis is loading the dataset in memory",
+    b"UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)",
+]
+
+
+@pytest.fixture
+def own_client(proxy: Proxy) -> Iterator[Any]:
+    """A client over connections of redis-py's own pools, as adapters have them."""
+    pool = redis.ConnectionPool(
+        connection_class=following_primary(redis.Connection),
+        port=proxy.port,
+        retry=Retry(NoBackoff(), 0),
+    )
+    with redis.Redis(connection_pool=pool) as client:
+        client.ping()
+        yield client
+    pool.disconnect()
+
+
+@pytest.mark.parametrize("reply", REFUSALS, ids=lambda reply: reply.split()[0].decode())
+def test_pools_of_redis_py_leave_it_too(own_client: Any, proxy: Proxy, reply: bytes) -> None:
+    """The refused call tells of a lost connection, which every user of redis-py expects."""
+    proxy.refuse(reply)
+    with pytest.raises(redis.ConnectionError):
+        own_client.ping()
+    assert own_client.ping()
+
+
+def test_another_refusal_is_told_to_them_as_it_is(own_client: Any, proxy: Proxy) -> None:
+    """And the connection is kept."""
+    proxy.refuse(b"WRONGTYPE Operation against a key holding the wrong kind of value")
+    for _ in range(2):
+        with pytest.raises(redis.ResponseError, match="wrong kind"):
+            own_client.ping()
+    assert proxy.accepted == 1
 
 
 def test_a_host_that_takes_no_connection_is_waited_for_as_a_silent_one() -> None:

@@ -14,16 +14,15 @@ from fairqueue._stores.store import Store
 from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
-from tests.redis.counting import commands, longest_page
+from tests.redis.counting import Costs, commands
 
 MOST_CLAIMS = 30
 """How many plain claims one page may cost."""
 
 
 @pytest.fixture
-def world(redis_client: redis.Redis, namespace: str, clock: ManualClock) -> World:
+def world(world: World) -> World:
     """600 workspaces, queues, tasks, running jobs, workers and pauses, and a long lane."""
-    world = World(Store(RedisEngine(redis_client, namespace=namespace), clock=clock), clock)
     for n in range(600):
         for _ in range(2):
             world.publish(f"w{n}", queue=f"q{n}", task=f"t{n}")
@@ -42,18 +41,18 @@ def _calls(ran: dict[str, int]) -> int:
 
 @pytest.mark.parametrize("by", ["owner", "task"])
 def test_leases_are_read_in_few_calls(
-    redis_client: redis.Redis, world: World, by: Literal["owner", "task"]
+    world: World, costs: Costs, by: Literal["owner", "task"]
 ) -> None:
     """600 of them in some pages, and of each page only what is shown."""
     store = world.store
-    ran = commands(redis_client, lambda: store.running(10))
+    ran = costs.of(lambda: store.running(10))
     assert _calls(ran) <= 4
     assert "zscore" not in ran
-    assert _calls(commands(redis_client, lambda: list(store.held(by)))) <= 4
+    assert _calls(costs.of(lambda: list(store.held(by)))) <= 4
     assert len(store.running(10).jobs) == 10
 
 
-def test_no_page_of_a_list_is_long(redis_client: redis.Redis, world: World) -> None:
+def test_no_page_of_a_list_is_long(world: World, costs: Costs) -> None:
     """Each costs at most 30 plain claims, in commands."""
     admin = Operators(lambda: world.store, Settings())
     lists: dict[str, Callable[[], object]] = {
@@ -76,8 +75,8 @@ def test_no_page_of_a_list_is_long(redis_client: redis.Redis, world: World) -> N
     }
     worker = world.worker("one")
     worker.take_one()
-    claim = sum(commands(redis_client, worker.take_one).values())
-    pages = {name: longest_page(redis_client, world.store, read) for name, read in lists.items()}
+    claim = costs.total(worker.take_one)
+    pages = {name: costs.longest_page(read) for name, read in lists.items()}
     assert {name: n for name, n in pages.items() if n > MOST_CLAIMS * claim} == {}
     assert len(admin.views.running(n=1000).jobs) == 602
     assert len(admin.views.workers()) == 601

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,14 +16,7 @@ from fairqueue import FairQueue, Lease, NewJob, Outcome, Scope, StoreUnavailable
 from fairqueue.adapters import Finish
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
-from tests.redis.proxy import Proxy, proxy_before
-
-
-@pytest.fixture
-def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
-    """A proxy before the server of this test process."""
-    with proxy_before(redis_server.socket_path) as proxy:
-        yield proxy
+from tests.redis.proxy import Proxy
 
 
 @pytest.fixture(params=[0, 3], ids=["the caller repeats", "the client repeats"])
@@ -127,36 +119,6 @@ def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -
     assert proxy.lost == 1
     assert [lease.job.id for lease in found] == ["b"]
     assert _running(queue) == 1
-
-
-def test_clients_recover_when_every_connection_is_killed(
-    redis_url: str, redis_client: redis.Redis, namespace: str
-) -> None:
-    """Clients reconnect with their next call, even one that was blocked."""
-    with FairQueue(redis_url, namespace=namespace) as queue, queue.clone() as other:
-        waiting: list[str] = []
-
-        def wait() -> None:
-            claimed = other.claim(["q"], wait_seconds=10)
-            waiting.extend(lease.job.id for lease in claimed.leases)
-
-        thread = threading.Thread(target=wait)
-        thread.start()
-        queue.publish(b"x", queue="elsewhere")
-        _await_blocked(redis_client)
-        redis_client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        queue.publish(b"x", queue="q", job_id="late")
-        thread.join(10)
-        assert waiting == ["late"]
-
-
-def _await_blocked(client: redis.Redis) -> None:
-    """Wait until a client is blocked."""
-    for _ in range(500):
-        if client.info("clients")["blocked_clients"]:
-            return
-        time.sleep(0.01)
-    pytest.fail("no client is blocked")
 
 
 def test_a_flushed_library_is_loaded_again(

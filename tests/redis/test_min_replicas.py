@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, LeaseLost, Settings, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, Settings, StoreUnavailable
 from fairqueue.testing import EmbeddedServer
 from tests.nodes import MovedName, moved_name
 from tests.redis.tracing import WAYS
@@ -143,25 +143,3 @@ def test_a_call_that_only_reads_waits_for_no_replica(redis_server: EmbeddedServe
         with pytest.raises(StoreUnavailable, match="0 of min_replicas=1"):
             queue.publish(b"x", queue="q", workspace="w")
         assert time.monotonic() - begun < 2
-
-
-def test_without_it_a_failover_loses_what_no_replica_had(name: MovedName) -> None:
-    """The job is gone; one that was leased then is leased to another, with a higher fence."""
-    url = "redis://127.0.0.1:{}/0"
-    with FairQueue(url.format(name.primary.port)) as queue:
-        known = queue.publish(b"x", queue="q", workspace="w")
-        wait_for(lambda: name.replica.follows(name.primary))
-        name.replica.freeze()
-        name.primary.run("CLIENT", "KILL", "TYPE", "replica")
-        queue.publish(b"x", queue="q", workspace="w")
-        (held,) = queue.claim(["q"]).leases
-        name.primary.kill()
-    name.replica.thaw()
-    name.replica.replicate(None)
-    with FairQueue(url.format(name.replica.port)) as after:
-        assert after.depth("q") == 1
-        (again,) = after.claim(["q"]).leases
-        assert held.job.id == again.job.id == known
-        assert again.fence > held.fence
-        with pytest.raises(LeaseLost):
-            after.ack(held)

@@ -13,7 +13,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Finish
 from fairqueue.testing import EmbeddedServer, ManualClock, embedded_redis
-from tests.contract.world import LEASE_SECONDS, World
+from tests.contract.world import World
 
 
 @pytest.fixture
@@ -51,54 +51,3 @@ def test_a_crash_loses_no_job(server: EmbeddedServer, world: World) -> None:
     assert found.leases
     assert not found.lost
     assert world.store.depth("q") == 0
-
-
-@pytest.mark.parametrize("away_seconds", [20.0, 3600.0])
-def test_leases_outlive_an_outage(
-    server: EmbeddedServer, world: World, away_seconds: float
-) -> None:
-    """For one lease time after an outage no lease is reaped, so that each holder can renew."""
-    one, two = world.worker("one"), world.worker("two")
-    world.publish_many(2)
-    held, _orphan = one.take(2)
-    server.kill()
-    world.clock.advance(away_seconds)
-    server.start()
-
-    assert two.take(2) == []
-    world.clock.advance(LEASE_SECONDS / 3)
-    assert one.renew(held) == frozenset()
-    world.clock.advance(LEASE_SECONDS / 3)
-    assert world.reap() == 0
-    world.clock.advance(LEASE_SECONDS / 3)
-    assert one.renew(held) == frozenset()
-    world.clock.advance(LEASE_SECONDS / 3)
-    assert len(two.take(2)) == 1
-    assert one.finish(held)
-
-
-def test_a_claim_interrupted_by_an_outage_can_be_repeated(
-    server: EmbeddedServer, world: World
-) -> None:
-    """The reply is stored across a crash: the same number returns the same leases."""
-    owner = world.worker()
-    _publish(world, 4)
-    first = owner.take(2)
-    server.kill()
-    server.start()
-    again = owner.claim(2, again=True).leases
-    assert [lease.fence for lease in again] == [lease.fence for lease in first]
-
-
-def test_old_fences_are_invalid_after_a_loss_of_data(server: EmbeddedServer, world: World) -> None:
-    """If Redis comes back empty, holders of old leases cannot end the jobs that are leased now."""
-    old, new = world.worker("old"), world.worker("new")
-    _publish(world, 4)
-    before = old.take(2)
-    server.client().flushall()
-    world.clock.advance(1)
-    _publish(world, 4)
-    after = new.take(2)
-    assert min(lease.fence for lease in after) > max(lease.fence for lease in before)
-    assert old.renew(*before) == {lease.fence for lease in before}
-    assert all(new.finish(lease) for lease in after)

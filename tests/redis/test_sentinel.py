@@ -9,12 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
-from click.testing import CliRunner
 from redis.sentinel import Sentinel
 
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._stores.redis.address import client_at
-from fairqueue.cli import main
 from fairqueue_web import JobEvents
 from tests.nodes import Node, Watched, data_node, free_port, sentinel_node, watched
 from tests.system.ledger import wait_for
@@ -196,15 +194,6 @@ def test_sentinels_behind_a_password(namespace: str) -> None:
             assert queue.publish(b"x", queue="q", workspace="w")
         with FairQueue(url) as queue, pytest.raises(StoreUnavailable, match="sentinel_…"):
             queue.connect()
-
-
-def test_commands_take_the_url(trio: Watched, namespace: str) -> None:
-    """The address of a Celery app and that of the core."""
-    for scheme in ("fairqueue+sentinel", "redis+sentinel"):
-        url = f"{scheme}://{trio.hosts}/mymaster/0?namespace={namespace}"
-        for command in (["stats"], ["doctor"], ["limits", "get", "--default"]):
-            done = CliRunner().invoke(main, [*command, "--url", url])
-            assert done.exit_code == 0, done.output
 
 
 def test_a_failover(trio: Watched, namespace: str) -> None:

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
 
 import pytest
 
-from fairqueue import Settings, StoreUnavailable
+from fairqueue import FairQueue, Settings, StoreUnavailable
+from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
-from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded import ShardedStore, mover
 from fairqueue._stores.store import Store
+from fairqueue.audit import audit
 from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker, World
 
 SHARDS = 3
+
+
+def living_on(number: int) -> Iterator[str]:
+    """Name workspaces that live on a shard."""
+    return (name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
+
+
+HOMES = [next(living_on(number)) for number in range(SHARDS)]
+"""A workspace of each shard."""
 
 
 @dataclass(eq=False)
@@ -64,18 +76,65 @@ class Both:
         return [self._workers[n, owner] for n in range(len(self.worlds))]
 
 
-@pytest.fixture(params=["memory", "redis"])
-def both(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) -> Iterator[Both]:
+@pytest.fixture
+def both(new_engine: Callable[..., Engine], clock: ManualClock, namespace: str) -> Both:
     """Three shards on one server or in this process, and a plain store in another namespace."""
-    kind: Callable[..., Engine] = partial(MemoryEngine, Database())
-    if request.param == "redis":
-        kind = partial(RedisEngine, request.getfixturevalue("redis_client"))
-    engines = [kind(namespace=namespace, shard=n) for n in range(SHARDS)]
-    plain = kind(namespace=f"{namespace}-plain")
-    sharded = ShardedStore([Store(engine, clock=clock) for engine in engines])
-    yield Both(sharded, Store(plain, clock=clock), clock)
-    for engine in (*engines, plain):
-        engine.close()
+    shards = [Store(new_engine(shard=n), clock=clock) for n in range(SHARDS)]
+    plain = Store(new_engine(namespace=f"{namespace}-plain"), clock=clock)
+    return Both(ShardedStore(shards), plain, clock)
+
+
+class Killed(BaseException):
+    """The process is gone: it can do nothing more."""
+
+
+@dataclass(eq=False)
+class Namespace:
+    """Processes that open the same keys, each with its own number of shards."""
+
+    name: str
+    kind: Callable[..., Engine]
+    clock: ManualClock
+    queues: list[FairQueue] = field(default_factory=list)
+
+    def open(self, shards: int, **options: Any) -> FairQueue:
+        """Start a process."""
+        store = ShardedStore([self.shard(n) for n in range(shards)], open_shard=self.shard)
+        settings = Settings(namespace=self.name, workspace_concurrency=3, **options)
+        self.queues.append(FairQueue(store=store, settings=settings))
+        self.queues[-1].connect()
+        return self.queues[-1]
+
+    def shard(self, n: int) -> Store:
+        """Open one shard."""
+        return Store(self.kind(namespace=self.name, shard=n), clock=self.clock)
+
+    def findings(self, shards: int) -> list[object]:
+        """Say what the auditor finds on any shard."""
+        return [found for n in range(shards) for found in audit(self.shard(n).engine)]
+
+    def close(self) -> None:
+        """End all processes, so that no thread of theirs goes on."""
+        for queue in self.queues:
+            with suppress(Killed):
+                queue.close()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes know a new number of shards at once."""
+    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
+
+
+@pytest.fixture
+def processes(
+    new_engine: Callable[..., Engine], clock: ManualClock, namespace: str, at_once: None
+) -> Iterator[Namespace]:
+    """Those of one namespace."""
+    found = Namespace(namespace, new_engine, clock)
+    yield found
+    found.close()
 
 
 @pytest.fixture(autouse=True)

@@ -8,28 +8,12 @@ import pytest
 
 from fairqueue import ConfigurationError, Scope
 from fairqueue._shards.placement import shard_of
-from fairqueue._stores.layout import Mark, mark_of, read_mark
+from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.sharded import mover
 from fairqueue.testing import ManualClock
-from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
+from tests.shards.conftest import Killed, Namespace
+from tests.shards.test_reshard import FROM, NAMES, TO
 from tests.shards.test_reshard_holds import asleep, moving, places
-
-__all__ = ["processes"]
-
-
-@pytest.mark.parametrize(
-    ("text", "mark"),
-    [
-        ("5", Mark(5)),
-        ("5>3.1", Mark(5, to=3)),
-        ("3.1", Mark(3, 1)),
-        ("3.1>16.2", Mark(3, 1, 16)),
-    ],
-)
-def test_a_mark_is_read_as_it_was_written(text: str, mark: Mark) -> None:
-    """With the number of changes, once there was one."""
-    assert read_mark(text) == mark
-    assert str(mark) == text
 
 
 def test_a_shard_that_was_dropped_is_not_believed(processes: Namespace) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fairqueue import Cancelled, Job, Limits
-from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import StoreBase
@@ -18,17 +17,7 @@ from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from tests.contract.world import LEASE_SECONDS, World
 from tests.operators import operators_of
-from tests.shards.conftest import SHARDS, Both, put_away
-
-
-def on_shard(number: int, nth: int = 0) -> str:
-    """Return a workspace that lives on a shard."""
-    names = (f"w{i}" for i in range(1000))
-    return [name for name in names if shard_of(name, SHARDS) == number][nth]
-
-
-HOMES = [on_shard(number) for number in range(SHARDS)]
-"""A workspace of each shard."""
+from tests.shards.conftest import HOMES, Both, put_away
 
 
 @dataclass

@@ -13,14 +13,13 @@ from fairqueue._shards.placement import shard_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.replies import ticket
-from fairqueue._stores.sharded import ShardedStore, mover, parents
+from fairqueue._stores.sharded import ShardedStore, parents
 from fairqueue._types import Limits, StoredLimits
 from fairqueue.audit.shards import of_layout
 from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
-from tests.shards.test_reshard import FROM, Executioner, Killed, Namespace, processes, shards_now
-
-__all__ = ["processes"]
+from tests.shards.conftest import Killed, Namespace
+from tests.shards.test_reshard import FROM, Executioner, shards_now
 
 ORG = "org"
 AT = shard_of(ORG, FROM)
@@ -325,11 +324,9 @@ def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> N
 
 @pytest.mark.slow
 def test_a_change_of_shards_goes_on_wherever_it_was_killed(
-    clock: ManualClock, namespace: str, monkeypatch: pytest.MonkeyPatch
+    clock: ManualClock, namespace: str, at_once: None
 ) -> None:
     """At every seventh of its steps: another run moves the rest, and a group stays whole."""
-    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
     org = next(n for n in map("o{}".format, range(99)) if shard_of(n, 5) >= FROM)
     step, is_over = -6, False
     while not is_over:

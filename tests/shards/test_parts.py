@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import count
 
 import pytest
 
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Limits, Settings
-from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._types import StoredLimits
-from tests.shards.conftest import SHARDS, Both
-
-HOMES = [
-    next(name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
-    for number in range(SHARDS)
-]
+from tests.shards.conftest import HOMES, SHARDS, Both
 
 
 @pytest.fixture

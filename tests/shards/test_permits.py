@@ -17,10 +17,7 @@ from fairqueue._claim.permits import LIFE
 from fairqueue._shards import order as shard_order
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.memory import MemoryEngine
-from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.permits import PermitStore, home_of
-from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._types import Admission, Claimed, Finish, Job, StoredLimits
@@ -28,8 +25,9 @@ from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
 from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
+from tests.shards.conftest import SHARDS, living_on
 
-SHARDS, LEASE_SECONDS = 3, 60.0
+LEASE_SECONDS = 60.0
 HOME = home_of("total:")
 
 
@@ -67,11 +65,6 @@ class Process:
         self.claimers.renew(self.store, [(e.fence, 0.0) for e in self.running], self.claimers.owner)
 
 
-def homes(number: int) -> Iterator[str]:
-    """Give workspaces that live on a shard."""
-    return (name for name in map("w{}".format, count()) if shard_of(name, SHARDS) == number)
-
-
 class Fleet:
     """A store of three shards that several processes use."""
 
@@ -80,7 +73,7 @@ class Fleet:
         self.store = self.open()
         self._ids = count()
         self.published: list[str] = []
-        self._names = [homes(number) for number in range(SHARDS)]
+        self._names = [living_on(number) for number in range(SHARDS)]
 
     def open(self) -> ShardedStore:
         return ShardedStore([self._open(number) for number in range(SHARDS)])
@@ -101,34 +94,17 @@ class Fleet:
         return self.store.permits_used([limit])[limit]
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture
 def fleet(
-    request: pytest.FixtureRequest,
-    clock: ManualClock,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
+    new_engine: Callable[..., Engine], clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Fleet]:
     """Three shards on each engine in turn; at the end the auditor finds nothing there."""
-    engines: Callable[[int], Any]
-    database, opened = Database(), list[Store]()
-    if request.param == "redis":
-        client = request.getfixturevalue("redis_client")
-        engines = lambda n: RedisEngine(client, namespace=namespace, shard=n)  # noqa: E731
-    else:
-        engines = lambda n: MemoryEngine(database, namespace=namespace, shard=n)  # noqa: E731
-
-    def open_shard(number: int) -> Store:
-        opened.append(Store(engines(number), clock=clock))
-        return opened[-1]
-
     for module in (permits, shard_order):
         monkeypatch.setattr(module, "monotonic", clock)
-    fleet = Fleet(open_shard, clock)
+    fleet = Fleet(lambda number: Store(new_engine(shard=number), clock=clock), clock)
     yield fleet
     for store in fleet.store.shards:
         assert audit(store.engine, now=clock()) == []
-    for store in opened:
-        store.close()
 
 
 WIDE = {
@@ -201,20 +177,6 @@ def test_queues_take_turns_where_the_total_is_full(fleet: Fleet) -> None:
         fleet.clock.advance(0.7)
     assert sum(started.values()) > 40
     assert max(started.values()) - min(started.values()) <= 3, started
-
-
-def test_shards_take_turns_where_a_task_is_full(fleet: Fleet) -> None:
-    """One process serves all of them, and each has its share of one slot."""
-    fleet.store.set_limits("task", "t", Limits(concurrency=1))
-    fleet.publish(25)
-    process, started = fleet.process(), Counter[int]()
-    for _ in range(60):
-        for lease in process.claim(1, process.running).leases:
-            started[shard_of(lease.job.workspace, SHARDS)] += 1
-        assert len(process.running) <= 1
-        fleet.clock.advance(0.3)
-    assert sum(started.values()) > 30
-    assert min(started[number] for number in range(SHARDS)) >= 0.5 * max(started.values()), started
 
 
 def test_permits_of_a_dead_process_come_back(fleet: Fleet) -> None:

@@ -16,9 +16,9 @@ from fairqueue._stores.sharded.carrier import Move
 from fairqueue._stores.store import Store
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import ManualClock
-from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
+from tests.shards.conftest import Namespace
+from tests.shards.test_reshard import FROM, NAMES, TO
 
-__all__ = ["processes"]
 MOVING = next(name for name in NAMES if shard_of(name, FROM) != shard_of(name, TO))
 STAYS = next(name for name in NAMES if shard_of(name, FROM) == shard_of(name, TO))
 

@@ -19,13 +19,11 @@ from fairqueue import (
     StoreUnavailable,
 )
 from fairqueue._shards.placement import shard_of, shard_of_fence
-from fairqueue._stores.engine import Engine
-from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue.adapters import Ending, Finish, LeaseKeeper, Renewed
 from fairqueue.errors import PublishInterrupted
+from tests.shards.conftest import SHARDS, living_on
 
-SHARDS = 3
 WORKSPACES = [f"w{n}" for n in range(9)]
 HOMES = {name: shard_of(name, SHARDS) for name in WORKSPACES}
 
@@ -42,7 +40,7 @@ def queue(request: pytest.FixtureRequest, namespace: str) -> Iterator[FairQueue]
 
 def of_shard(number: int) -> str:
     """A workspace that lives there."""
-    return next(name for name, home in HOMES.items() if home == number)
+    return next(living_on(number))
 
 
 def fill(queue: FairQueue, jobs: int = 2) -> None:
@@ -160,40 +158,6 @@ def test_a_waiter_can_be_watched_and_used_again(queue: FairQueue) -> None:
     waiter.close()
     for shard in queue.store.shards:  # no token was left or lost
         assert not shard.engine.command("EXISTS", shard.engine.keys.key("token", "q"))
-
-
-def test_a_wait_leaves_a_shard_alone_that_is_away(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To connect may take its time-out, and jobs of other shards would wait for that."""
-    monkeypatch.setattr("fairqueue._stores.breaker.LONGEST_PAUSE_SECONDS", 30.0)
-    monkeypatch.setattr("fairqueue._stores.breaker.FIRST_PAUSE_SECONDS", 30.0)
-    monkeypatch.setattr("fairqueue._stores.breaker._known", {})
-    for kind in (Engine, RedisEngine):
-        monkeypatch.setattr(kind, "server", property(lambda engine: f"server {engine.shard}"))
-        monkeypatch.setattr(kind, "connections", property(lambda engine: engine))
-    queue.connect()
-    waiter, tries = queue.waiter(["q"]), []
-
-    def refuse(_: float) -> None:
-        tries.append(1)
-        raise StoreUnavailable("the server is silent")
-
-    first, *others = waiter._waiters  # type: ignore[attr-defined]
-    monkeypatch.setattr(first, "arm", refuse)
-    silent = queue.store.shards[0].engine.breaker  # though other threads have their answers
-    monkeypatch.setattr(silent, "answered", lambda: None)
-    for number in (1, 2, 1):
-        waiter.arm(20.0)
-        queue.publish(b"x", queue="q", workspace=of_shard(number))
-        assert waiter.wait(20.0)
-        queue.ack(queue.claim(["q"]).leases[0])
-    assert len(tries) == 1
-    for each in others:
-        monkeypatch.setattr(each, "arm", refuse)
-    with pytest.raises(StoreUnavailable):
-        waiter.arm(20.0)
-    waiter.close()
 
 
 def test_a_shard_that_is_away_holds_up_no_other(

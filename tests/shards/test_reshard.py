@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,78 +14,25 @@ from fairqueue import (
     FairQueue,
     FairQueueError,
     Scope,
-    Settings,
     StoreUnavailable,
 )
 from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores import replies
-from fairqueue._stores.engine import Engine
 from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.sharded import ShardedStore, mover
+from fairqueue._stores.sharded import mover
 from fairqueue._stores.sharded.carrier import Hold
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
 from fairqueue.adapters import Ticker
-from fairqueue.audit import audit
 from fairqueue.rows import WaitingJob
 from fairqueue.testing import ManualClock
+from tests.shards.conftest import Killed, Namespace
 
 NAMES = [f"w{n}" for n in range(12)]
 FROM, TO = 3, 5
-
-
-@dataclass(eq=False)
-class Namespace:
-    """Processes that open the same keys, each with its own number of shards."""
-
-    name: str
-    kind: Callable[..., Engine]
-    clock: ManualClock
-    queues: list[FairQueue] = field(default_factory=list)
-
-    def open(self, shards: int, **options: Any) -> FairQueue:
-        """Start a process."""
-        store = ShardedStore([self.shard(n) for n in range(shards)], open_shard=self.shard)
-        settings = Settings(namespace=self.name, workspace_concurrency=3, **options)
-        self.queues.append(FairQueue(store=store, settings=settings))
-        self.queues[-1].connect()
-        return self.queues[-1]
-
-    def shard(self, n: int) -> Store:
-        """Open one shard."""
-        return Store(self.kind(namespace=self.name, shard=n), clock=self.clock)
-
-    def findings(self, shards: int) -> list[object]:
-        """Say what the auditor finds on any shard."""
-        return [found for n in range(shards) for found in audit(self.shard(n).engine)]
-
-    def close(self) -> None:
-        """End all processes, so that no thread of theirs goes on."""
-        for queue in self.queues:
-            with suppress(Killed):
-                queue.close()
-
-
-@pytest.fixture(params=["memory", "redis"])
-def processes(
-    request: pytest.FixtureRequest,
-    clock: ManualClock,
-    namespace: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Namespace]:
-    """Those of one namespace, which know a new number of shards at once."""
-    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
-    kind: Callable[..., Engine] = partial(MemoryEngine, Database())
-    if request.param == "redis":
-        kind = partial(RedisEngine, request.getfixturevalue("redis_client"))
-    found = Namespace(namespace, kind, clock)
-    yield found
-    found.close()
 
 
 def fill(queue: FairQueue, clock: ManualClock) -> None:
@@ -205,10 +151,6 @@ def test_ticks_while_workspaces_move(
     assert processes.findings(FROM) == []
 
 
-class Killed(BaseException):
-    """The process is gone: it can do nothing more."""
-
-
 @dataclass(eq=False)
 class Executioner:
     """Kills one process at its nth step, before the step or when its reply was lost."""
@@ -250,6 +192,7 @@ SOME = ("w0", "w4", "w10")
 def test_it_goes_on_wherever_it_was_killed(
     clock: ManualClock,
     namespace: str,
+    at_once: None,
     monkeypatch: pytest.MonkeyPatch,
     shards: int,
     to: int,
@@ -257,8 +200,6 @@ def test_it_goes_on_wherever_it_was_killed(
     after: bool,
 ) -> None:
     """At every fourth of its steps: another run finds everything, and moves the rest."""
-    monkeypatch.setattr(mover, "KNOWN_AFTER_SECONDS", 0.0)
-    monkeypatch.setattr("fairqueue._stores.layout.LOOK_EVERY_SECONDS", 0.0)
     monkeypatch.setattr("tests.shards.test_reshard.NAMES", list(SOME))
     at, is_over = -1 if after else -3, False
     while not is_over:

@@ -24,9 +24,8 @@ from fairqueue._stores.sharded import mover
 from fairqueue._stores.store import Store
 from fairqueue.explained import explain_wait
 from fairqueue.testing import ManualClock
-from tests.shards.test_reshard import FROM, NAMES, TO, Killed, Namespace, processes
-
-__all__ = ["processes"]
+from tests.shards.conftest import Killed, Namespace
+from tests.shards.test_reshard import FROM, NAMES, TO
 
 
 def moving(to: int = TO, shards: int = FROM) -> str:

@@ -8,9 +8,8 @@ import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Lease, Scope
 from fairqueue._stores.engine import Engine
-from tests.shards.test_reshard import FROM, NAMES, TO, Namespace, processes
-
-__all__ = ["processes"]
+from tests.shards.conftest import Namespace
+from tests.shards.test_reshard import FROM, NAMES, TO
 
 LIMIT = 4
 
@@ -81,7 +80,7 @@ def test_a_limit_holds_while_the_number_changes(
     assert processes.findings(to) == []
 
 
-@pytest.mark.parametrize("processes", ["memory"], indirect=True)
+@pytest.mark.parametrize("new_engine", ["memory"], indirect=True)
 def test_more_shards_than_a_capacity_are_refused(processes: Namespace) -> None:
     """Nothing has changed then."""
     queue = processes.open(FROM)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import redis
 
 from fairqueue import FairQueue, Settings
 from fairqueue._stores.engine import Engine, Level, Remark
-from fairqueue._stores.redis import RedisEngine
-from fairqueue._stores.redis.address import client_at
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
 from fairqueue.operate.unseen_names import hint_of_unseen
@@ -80,20 +77,6 @@ def test_each_server_is_asked_once(both: Both, monkeypatch: pytest.MonkeyPatch) 
     assert told() == ["asked as shard 0"]
     monkeypatch.setattr(kind, "server", property(lambda engine: f"h{engine.shard % 2}:6379"))
     assert told() == ["h0:6379: asked as shard 0", "h1:6379: asked as shard 1"]
-
-
-@pytest.mark.parametrize(
-    ("url", "server"),
-    [
-        ("redis://user:secret@h1:7000/3", "h1:7000"),
-        ("redis://h1", "h1:6379"),
-        ("unix:///run/redis.sock?db=1", "/run/redis.sock"),
-    ],
-)
-def test_a_server_is_named_without_its_login(url: str, server: str) -> None:
-    """By its address, which two shards share that are there."""
-    client: redis.Redis = client_at(url)
-    assert RedisEngine(client, namespace="n", shard=2).server == server
 
 
 def test_a_name_is_known_that_any_shard_knows(both: Both) -> None:

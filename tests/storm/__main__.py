@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     for cell in chosen.cells or CELLS:
         place = folder / cell
         place.mkdir(parents=True)
-        verdict = play(plan_of(cell, faults=chosen.faults, seed=chosen.seed), place, _progress)
+        verdict = play(plan_of(cell, faults=chosen.faults, seed=chosen.seed), place, progress)
         bad += not verdict.is_good
         print(f"\r{cell} (seed {chosen.seed}): {verdict}")  # noqa: T201
     if bad:
@@ -36,7 +36,8 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if bad else 0
 
 
-def _progress(said: str) -> None:
+def progress(said: str) -> None:
+    """Show how far it is, on a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{said}")
 

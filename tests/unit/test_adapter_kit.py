@@ -16,7 +16,6 @@ from redis.sentinel import Sentinel
 import fairqueue
 from fairqueue import (
     ConfigurationError,
-    DeadLetter,
     FairQueue,
     Job,
     JobContext,
@@ -30,9 +29,7 @@ from fairqueue.adapters import (
     Published,
     UniqueOutcomes,
     UnknownTaskBackoff,
-    failure_reason,
     job_ids,
-    lost_worker_message,
     mark_body,
     message_id_of,
     publish_or_default,
@@ -96,17 +93,6 @@ def test_the_returns_of_an_unknown_task_are_summed_up(
     for n in range(500):
         backoff.delay_seconds(replace(declined(0), job=replace(JOB, task=f"t{n}")))
     assert len(caplog.records) == 3 + MOST_TASKS - 2 + 1
-
-
-def test_an_unknown_task_is_given_up_after_so_many_returns(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The log names job, workspace, queue and count; the last return has no delay."""
-    backoff = UnknownTaskBackoff(Settings.load({"unknown_task_returns": 2}))
-    assert backoff.delay_seconds(declined(1)) == 2
-    assert "task 'send': job 'j1' of workspace 'ada' returns to queue 'mails'" in caplog.text
-    assert "return 2 of 2" in caplog.text
-    assert backoff.delay_seconds(declined(2)) is None
 
 
 def test_the_oldest_outcomes_are_forgotten() -> None:
@@ -219,25 +205,6 @@ def test_a_marked_body_is_recorded_in_its_job() -> None:
         marked_outer()
     assert seen == [(True, False)]
     assert job.body_returned
-
-
-def test_a_dead_letter_says_why() -> None:
-    """The reason has a keyword and the shortened error, and the log has the job's place."""
-    assert failure_reason("undecodable", ValueError("x")) == "undecodable: ValueError: x"
-    assert len(failure_reason("undecodable", ValueError("x" * 1000))) == 500
-    letter = DeadLetter(JOB, "max_deliveries", 0.0, 5, ())
-    assert "every one of its 5 starts" in lost_worker_message(letter)
-    assert "workspace 'ada' (j1)" in lost_worker_message(letter)
-
-
-def test_a_worker_logs_its_settings_in_one_line() -> None:
-    """The line has only the limits that are set."""
-    settings = Settings.load({"workspace_concurrency": 2, "namespace": "shop"})
-    line = settings_summary(FairQueue("memory://", settings=settings, authoritative=True))
-    assert "namespace 'shop'" in line
-    assert "workspace_concurrency 2, lease" in line
-    unlimited = FairQueue("memory://", settings=Settings.load({"namespace": "unlimited"}))
-    assert "no default limits" in settings_summary(unlimited)
 
 
 def test_the_line_has_the_process_own_limits_if_the_store_is_away() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -29,6 +29,10 @@ class Flaky(Store):
         self.failure: BaseException | None = None
         self.before = False
         self.calls: list[str] = []
+
+    def fill(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.publish(Job(name, "w", "q", "t", b""), Admission())
 
     def lose_reply(self, failure: BaseException | None = None, *, before: bool = False) -> None:
         self.failure, self.before = failure or StoreUnavailable("gone"), before
@@ -63,8 +67,7 @@ class Flaky(Store):
 def store(clock: ManualClock) -> Flaky:
     """A store with three jobs."""
     store = Flaky(clock)
-    for name in "abc":
-        store.publish(Job(name, "w", "q", "t", b""), Admission())
+    store.fill("abc")
     return store
 
 
@@ -72,6 +75,13 @@ def store(clock: ManualClock) -> Flaky:
 def claimer(store: Flaky) -> Claimers:
     """A claimer of it."""
     return Claimers(sharded(store), Settings(lease_seconds=LEASE_SECONDS))
+
+
+def _lose_a_claim(store: Flaky, claimer: Claimers, *, before: bool = False) -> None:
+    """Claim one job, whose reply is lost."""
+    store.lose_reply(before=before)
+    with pytest.raises(StoreUnavailable):
+        claimer.claim(["q"], 1, [])
 
 
 def _ids(claimed: Any) -> list[str]:
@@ -83,9 +93,7 @@ def test_a_claim_whose_reply_was_lost_is_repeated(
     store: Flaky, claimer: Claimers, before: bool
 ) -> None:
     """The next claim returns what an unanswered one leased, and counts it towards its n."""
-    store.lose_reply(before=before)
-    with pytest.raises(StoreUnavailable):
-        claimer.claim(["q"], 1, [])
+    _lose_a_claim(store, claimer, before=before)
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     assert _ids(claimer.claim(["q"], 2, [])) == ["b", "c"]
     assert store.snapshot().workspaces[0].running == 3
@@ -93,9 +101,7 @@ def test_a_claim_whose_reply_was_lost_is_repeated(
 
 def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimers, clock: ManualClock) -> None:
     """It is as old as the first attempt, so it is renewed before it is returned."""
-    store.lose_reply()
-    with pytest.raises(StoreUnavailable):
-        claimer.claim(["q"], 1, [])
+    _lose_a_claim(store, claimer)
     clock.advance(10)
     claimer.claim(["q"], 0, [])
     clock.advance(10)
@@ -109,9 +115,7 @@ def test_a_lease_that_expired_meanwhile_is_not_returned(
     store: Flaky, claimer: Claimers, clock: ManualClock
 ) -> None:
     """A job reaped before the claim was repeated belongs to the next claimer."""
-    store.lose_reply()
-    with pytest.raises(StoreUnavailable):
-        claimer.claim(["q"], 1, [])
+    _lose_a_claim(store, claimer)
     for _ in range(4):
         clock.advance(10)
         store.reap(max_deliveries=None)
@@ -122,9 +126,7 @@ def test_a_lease_that_expired_meanwhile_is_not_returned(
 
 def test_recovered_leases_survive_a_second_outage(store: Flaky, claimer: Claimers) -> None:
     """If their renewal fails, too, a later claim returns them."""
-    store.lose_reply()
-    with pytest.raises(StoreUnavailable):
-        claimer.claim(["q"], 1, [])
+    _lose_a_claim(store, claimer)
     with pytest.raises(StoreUnavailable):
         _with_renewal_lost(store, claimer)
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
@@ -194,14 +196,6 @@ def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimers, ac
     assert getattr(claimer, act)(lease.fence, **how) is False
 
 
-def test_an_interrupt_keeps_the_call(store: Flaky, claimer: Claimers) -> None:
-    """After Ctrl-C during a claim, the next claim returns the leased job."""
-    store.lose_reply(KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        claimer.claim(["q"], 1, [])
-    assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
-
-
 def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimers) -> None:
     """A call that the store rejected is not sent again."""
     store.lose_reply(FairQueueError("no"), before=True)
@@ -213,9 +207,7 @@ def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimers) -> 
 
 def test_a_fork_is_another_owner(store: Flaky, claimer: Claimers) -> None:
     """A child inherits neither its parent's identity nor its unanswered calls."""
-    store.lose_reply()
-    with pytest.raises(StoreUnavailable):
-        claimer.claim(["q"], 1, [])
+    _lose_a_claim(store, claimer)
     parent = claimer.owner
     claimer._owner._pid = os.getpid() + 1  # as a child finds it
     assert _ids(claimer.claim(["q"], 1, [])) == ["b"]
@@ -263,7 +255,7 @@ def test_a_claimer_that_cannot_wait_polls(
 
     def rest(seconds: float) -> None:
         rests.append(seconds)
-        store.publish(Job("late", "w", "q", "t", b""), Admission())
+        store.fill(["late"])
 
     monkeypatch.setattr("fairqueue._claim.claimers.time.sleep", rest)
     claimed = claimer.wait(["q"], 1, 5.0, claimer.claim(["q"], 1, []))
@@ -274,8 +266,7 @@ def test_a_claimer_that_cannot_wait_polls(
 
 def test_many_finishes_and_claims_take_several_calls(store: Flaky, claimer: Claimers) -> None:
     """No call claims or finishes more than a few, and the caller sees one result."""
-    for n in range(47):
-        store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
+    store.fill(f"more{n}" for n in range(47))
     first = claimer.claim(["q"], 40, ())
     assert len(first.leases) == 40
     assert store.calls == ["claim"] * 3
@@ -293,8 +284,7 @@ def test_a_lost_reply_between_calls_loses_nothing(
     store: Flaky, claimer: Claimers, lost_call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What earlier calls of one claim brought is returned by the next claim, once."""
-    for n in range(47):
-        store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
+    store.fill(f"more{n}" for n in range(47))
     send, calls = store.claim, iter(range(99))
 
     def lose_one(**values: Any) -> Any:
@@ -313,8 +303,7 @@ def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
     store: Flaky, claimer: Claimers
 ) -> None:
     """The caller reports all of its finishes again; those that were done are not lost."""
-    for n in range(47):
-        store.publish(Job(f"more{n}", "w", "q", "t", b""), Admission())
+    store.fill(f"more{n}" for n in range(47))
     leases = claimer.claim(["q"], 50, ()).leases
     finishes = [Finish(lease.fence) for lease in leases]
     store.lose_reply()

@@ -12,7 +12,7 @@ from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.cli import main
 from fairqueue.cli._board import Board
 from fairqueue.cli._broker_url import core_url
-from fairqueue.cli._format import counted, duration, printable, table
+from fairqueue.cli._format import counted, duration, table
 from fairqueue.testing import EmbeddedServer
 from tests.unit.conftest import Shell
 
@@ -120,12 +120,6 @@ def test_a_broker_url_works(url: str, core: str) -> None:
 def test_durations_are_short(seconds: float | None, shown: str) -> None:
     """Two units at most."""
     assert duration(seconds) == shown
-
-
-@pytest.mark.parametrize("char", ["\x1b", "\n", "\x9b", "\u202e", "\u2028", "\x00"])
-def test_control_characters_are_escaped(char: str) -> None:
-    """Escapes, line ends and direction marks never reach the terminal."""
-    assert char not in printable(f"a{char}b")
 
 
 def test_wide_names_keep_the_columns() -> None:

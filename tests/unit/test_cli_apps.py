@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -40,11 +39,10 @@ number = 5
 
 
 @pytest.fixture
-def queue(redis_url: str, namespace: str) -> Any:
+def queue(queue: FairQueue) -> FairQueue:
     """A job of acme waits."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.publish(b"", queue="q", workspace="acme", task="t")
-        yield queue
+    queue.publish(b"", queue="q", workspace="acme", task="t")
+    return queue
 
 
 def of_app(url: str, *command: str) -> Result:

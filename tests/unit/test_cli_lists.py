@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,11 +15,10 @@ ODD = "\x1b[2J"
 
 
 @pytest.fixture
-def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+def queue(queue: FairQueue) -> FairQueue:
     """A queue in the same namespace, known as a worker of Celery."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.presence.describe("celery@one", software="celery/5")
-        yield queue
+    queue.presence.describe("celery@one", software="celery/5")
+    return queue
 
 
 def _publish(core: FairQueue, n: int, workspace: str = "acme", *, queue: str = "q") -> None:

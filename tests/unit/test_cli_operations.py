@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from fairqueue import CapacityExceeded, FairQueue, Job
 from fairqueue._keys import encode
 from tests.unit.conftest import Shell
-
-
-@pytest.fixture
-def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
-    """A queue in the same namespace."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        yield queue
 
 
 def test_cancel_one(shell: Shell, queue: FairQueue) -> None:

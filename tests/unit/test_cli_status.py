@@ -23,13 +23,6 @@ from tests.unit.conftest import Shell
 ODD = "q \x1b[2J"
 
 
-@pytest.fixture
-def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
-    """A queue in the same namespace."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        yield queue
-
-
 def test_an_unused_namespace_has_no_reasons_of_its_own(shell: Shell) -> None:
     """What is left is Redis's: here it has no append-only file."""
     found = shell.json("status")

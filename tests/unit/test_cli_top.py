@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -136,27 +131,3 @@ def test_fair_shares(rows: list[WorkspaceStats], fair: list[float]) -> None:
 def test_without_a_terminal_it_refuses(shell: Shell) -> None:
     """And names what prints once."""
     assert "fairqueue stats" in shell.run("top", code=2).output
-
-
-@pytest.mark.system
-def test_in_a_real_terminal(redis_url: str, namespace: str) -> None:
-    """It shows the table, and q ends it and sets the terminal back."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.publish(b"", queue="q", workspace="acme-in-top")
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "fairqueue.cli", "top", "--url", redis_url]
-    process = subprocess.Popen(
-        [*command, "--namespace", namespace],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "30"},
-    )
-    os.close(theirs)
-    shown, until = b"", time.monotonic() + 60
-    while b"acme-in-top" not in shown and time.monotonic() < until:
-        shown += os.read(ours, 4096)
-    os.write(ours, b"q")
-    assert process.wait(timeout=60) == 0
-    assert b"acme-in-top" in shown
-    os.close(ours)

@@ -19,9 +19,11 @@ SOURCE = "limits_of_the_app:ask"
 
 
 class App:
-    """The app's function, with its answers and the calls to it."""
+    """The app's function, with its answers and the calls to it, and the app's processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.queues: list[FairQueue] = []
         self.answers: dict[str, Any] = {}
         self.asked: list[str] = []
         self.may_answer = threading.Event()
@@ -36,29 +38,35 @@ class App:
             raise answer
         return answer
 
+    def open(self, **options: Any) -> FairQueue:
+        """Start a process, with the provider unless the options say otherwise."""
+        self.queues.append(FairQueue(self._url, **{"limit_provider": SOURCE, **options}))
+        return self.queues[-1]
+
 
 @pytest.fixture
-def app(monkeypatch: pytest.MonkeyPatch) -> App:
+def app(monkeypatch: pytest.MonkeyPatch, namespace: str) -> Iterator[App]:
     """A module that can be imported, whose function is the provider."""
     module = ModuleType("limits_of_the_app")
-    app = App()
+    app = App(f"memory://{namespace}")
     module.ask = app.ask  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    return app
+    yield app
+    for queue in app.queues:
+        queue.close()
 
 
 @pytest.fixture
-def open_queue(namespace: str) -> Iterator[Callable[..., FairQueue]]:
-    """Processes of one app."""
-    opened: list[FairQueue] = []
+def queue(app: App) -> FairQueue:
+    """A process with the provider; workspace a may run one job."""
+    app.answers["a"] = {"concurrency": 1}
+    return app.open()
 
-    def open_one(**options: Any) -> FairQueue:
-        opened.append(FairQueue(f"memory://{namespace}", **options))
-        return opened[-1]
 
-    yield open_one
-    for queue in opened:
-        queue.close()
+def publish(queue: FairQueue, *workspaces: str) -> None:
+    """Publish a job of each."""
+    for name in workspaces or "a":
+        queue.publish(b"", queue="q", workspace=name)
 
 
 def _refuse(*_: Any, **__: Any) -> bool:
@@ -66,10 +74,9 @@ def _refuse(*_: Any, **__: Any) -> bool:
 
 
 def test_limits_that_the_store_refuses_are_the_providers_error(
-    open_queue: Callable[..., FairQueue], app: App, caplog: pytest.LogCaptureFixture
+    app: App, queue: FairQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The job is published under the last known limits, and other workspaces are asked for."""
-    queue = open_queue(limit_provider=SOURCE)
     for name in ("a", "b"):
         app.answers[name] = {"concurrency": 1}
     put = queue.store.put_provider_limits
@@ -78,8 +85,7 @@ def test_limits_that_the_store_refuses_are_the_providers_error(
         return (_refuse if workspace == "a" else put)(workspace, *args, **options)
 
     queue.store.put_provider_limits = put_unless_a  # type: ignore[method-assign]
-    for name in ("a", "a", "b"):
-        queue.publish(b"", queue="q", workspace=name)
+    publish(queue, "a", "a", "b")
     assert app.asked == ["a", "b"]
     assert (limit(queue, "a"), limit(queue, "b")) == (None, 1)
     assert queue.provider_errors == 1
@@ -108,41 +114,30 @@ def limit(queue: FairQueue, workspace: str = "a") -> float | str | None:
     return None if found is None else found.value
 
 
-def test_limits_apply_to_the_first_job(open_queue: Callable[..., FairQueue], app: App) -> None:
+def test_limits_apply_to_the_first_job(app: App, queue: FairQueue) -> None:
     """The answer is stored before the publish and kept for a minute."""
     app.answers["a"] = {"concurrency": 1, "rate": None}
-    queue = open_queue(limit_provider=SOURCE)
-    for _ in range(5):
-        queue.publish(b"", queue="q", workspace="a")
+    publish(queue, *"aaaaa")
     assert app.asked == ["a"]
     assert len(queue.claim(["q"], 5).leases) == 1
 
 
-def test_a_refresh_does_not_delay_a_publish(open_queue: Callable[..., FairQueue], app: App) -> None:
+def test_a_refresh_does_not_delay_a_publish(app: App, queue: FairQueue) -> None:
     """After a minute a thread calls the provider; the publish uses the stored limits."""
-    app.answers["a"] = {"concurrency": 1}
-    queue = open_queue(limit_provider=SOURCE)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(queue)
     app.answers["a"] = {"concurrency": 2}
     app.may_answer.clear()
     age(queue, 61)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(queue)
     assert limit(queue) == 1
     app.may_answer.set()
     until(lambda: limit(queue) == 2)
 
 
-def test_the_provider_is_called_once_at_a_time(
-    open_queue: Callable[..., FairQueue], app: App
-) -> None:
+def test_the_provider_is_called_once_at_a_time(app: App, queue: FairQueue) -> None:
     """Other publishes wait for the answer to the current call."""
-    app.answers["a"] = {"concurrency": 1}
-    queue = open_queue(limit_provider=SOURCE)
     app.may_answer.clear()
-    threads = [
-        threading.Thread(target=queue.publish, args=(b"",), kwargs={"queue": "q", "workspace": "a"})
-        for _ in range(4)
-    ]
+    threads = [threading.Thread(target=publish, args=(queue,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     until(lambda: app.asked == ["a"])
@@ -157,67 +152,58 @@ def test_the_provider_is_called_once_at_a_time(
     "answer", [RuntimeError("it is away"), SystemExit(3), {"speed": 2}, "4", [4], {1: 2}]
 )
 def test_an_error_keeps_the_last_limits(
-    open_queue: Callable[..., FairQueue],
-    app: App,
-    caplog: pytest.LogCaptureFixture,
-    answer: Any,
+    app: App, queue: FairQueue, caplog: pytest.LogCaptureFixture, answer: Any
 ) -> None:
     """Errors are counted and logged at a limited rate, and do not fail a publish."""
-    app.answers["a"] = {"concurrency": 1}
-    queue = open_queue(limit_provider=SOURCE)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(queue)
     app.answers["a"] = answer
     with caplog.at_level(logging.ERROR, "fairqueue.limits"):
         for _ in range(3):
             age(queue, 10_000)
-            queue.publish(b"", queue="q", workspace="a")
+            publish(queue)
     assert limit(queue) == 1
     assert queue.provider_errors == 3
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 def test_a_provider_may_publish(
-    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
+    app: App, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A publish inside the provider does not wait for the provider's answer."""
-    queue = open_queue(limit_provider=SOURCE)
 
     def ask(workspace: str) -> dict[str, Any]:
         queue.publish(b"", queue="asked", workspace=workspace)
         return {"concurrency": 1}
 
     monkeypatch.setattr(sys.modules["limits_of_the_app"], "ask", ask)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(queue)
     assert (queue.depth("asked"), limit(queue)) == (1, 1)
 
 
-def test_a_worker_refreshes_claimed_workspaces(
-    open_queue: Callable[..., FairQueue], app: App
-) -> None:
+def test_a_worker_refreshes_claimed_workspaces(app: App) -> None:
     """It does so even if producers have no provider."""
     app.answers["a"] = {"concurrency": 1}
-    open_queue().publish(b"", queue="q", workspace="a")
-    worker = open_queue(limit_provider=SOURCE, authoritative=True)
+    publish(app.open(limit_provider=None))
+    worker = app.open(authoritative=True)
     worker.claim(["q"], 1)
     until(lambda: limit(worker) == 1)
 
 
 def test_a_raised_limit_reaches_a_blocked_workspace_with_its_next_publish(
-    open_queue: Callable[..., FairQueue], app: App
+    app: App, queue: FairQueue
 ) -> None:
     """No other call reaches it: none of its jobs can be claimed."""
     app.answers["a"] = {"concurrency": 0}
-    queue = open_queue(limit_provider=SOURCE)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(queue)
     assert queue.claim(["q"], 1).leases == ()
     app.answers["a"] = {"concurrency": 1}
     age(queue, 61)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(queue)
     assert len(queue.claim(["q"], 1, wait_seconds=10).leases) == 1
 
 
 def test_a_workspace_without_an_answer_holds_up_no_other(
-    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
+    app: App, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its own publish waits for a bounded time, once; others are not delayed."""
     hangs, asked = threading.Event(), []
@@ -230,14 +216,12 @@ def test_a_workspace_without_an_answer_holds_up_no_other(
 
     monkeypatch.setattr(sys.modules["limits_of_the_app"], "ask", ask)
     monkeypatch.setattr(provider, "WAIT_SECONDS", 0.05)
-    queue = open_queue(limit_provider=SOURCE)
-    queue.publish(b"", queue="q", workspace="hangs")
+    publish(queue, "hangs")
     assert queue.provider_errors == 1
     monkeypatch.setattr(provider, "WAIT_SECONDS", 30)
     for _ in range(3):
         age(queue, 61)
-        for name in ("hangs", "a"):
-            queue.publish(b"", queue="q", workspace=name)
+        publish(queue, "hangs", "a")
         until(lambda: not {"a"} & set(queue._provider._calls))  # type: ignore[union-attr]
     assert (asked.count("hangs"), limit(queue), queue.depth("q")) == (1, 3, 7)
     hangs.set()
@@ -245,33 +229,29 @@ def test_a_workspace_without_an_answer_holds_up_no_other(
 
 
 def test_a_provider_that_hangs_for_all_stops_no_publish(
-    open_queue: Callable[..., FairQueue],
     app: App,
+    queue: FairQueue,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """No more than 16 calls are under way, and each workspace waits once."""
     monkeypatch.setattr(provider, "WAIT_SECONDS", 0.01)
     app.may_answer.clear()
-    queue = open_queue(limit_provider=SOURCE)
     for _ in range(2):
-        for n in range(18):
-            queue.publish(b"", queue="q", workspace=f"w{n}")
+        publish(queue, *map("w{}".format, range(18)))
     assert (len(app.asked), queue.provider_errors, queue.depth("q")) == (16, 18, 36)
     assert "no answer within 0.01 seconds" in caplog.text
     app.may_answer.set()
 
 
-def test_a_process_that_has_too_many_threads(
-    open_queue: Callable[..., FairQueue], app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_has_too_many_threads(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """It publishes, and asks when it has fewer."""
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     app.answers["acme"] = {"capacity": 1}
-    queue, began = open_queue(limit_provider=SOURCE), time.monotonic()
+    queue, began = app.open(), time.monotonic()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
         for _ in range(2 * provider.CALLS_AT_ONCE):
@@ -282,11 +262,10 @@ def test_a_process_that_has_too_many_threads(
     assert time.monotonic() - began < provider.WAIT_SECONDS
 
 
-def test_limits_can_be_invalidated(open_queue: Callable[..., FairQueue], app: App) -> None:
+def test_limits_can_be_invalidated(app: App, queue: FairQueue) -> None:
     """The new limits are in force everywhere when the call returns; an error is raised."""
-    app.answers["a"] = {"concurrency": 1}
-    queue, other = open_queue(limit_provider=SOURCE), open_queue()
-    queue.publish(b"", queue="q", workspace="a")
+    other = app.open(limit_provider=None)
+    publish(queue)
     app.answers["a"] = {"concurrency": 2}
     queue.invalidate_limits("a")
     assert limit(other) == 2
@@ -297,15 +276,10 @@ def test_limits_can_be_invalidated(open_queue: Callable[..., FairQueue], app: Ap
         other.invalidate_limits("a")
 
 
-def test_an_answer_from_before_an_invalidation_is_not_enough(
-    open_queue: Callable[..., FairQueue], app: App
-) -> None:
+def test_an_answer_from_before_an_invalidation_is_not_enough(app: App, queue: FairQueue) -> None:
     """A call under way may have read the old plan, so there is another one."""
-    app.answers["a"] = {"concurrency": 1}
-    queue = open_queue(limit_provider=SOURCE)
     app.may_answer.clear()
-    to = {"queue": "q", "workspace": "a"}
-    early = threading.Thread(target=queue.publish, args=(b"",), kwargs=to)
+    early = threading.Thread(target=publish, args=(queue,))
     early.start()
     until(lambda: app.asked == ["a"])
     late = threading.Thread(target=queue.invalidate_limits, args=("a",))
@@ -317,10 +291,9 @@ def test_an_answer_from_before_an_invalidation_is_not_enough(
 
 
 def test_a_store_that_does_not_answer_is_not_the_providers_error(
-    open_queue: Callable[..., FairQueue], app: App
+    app: App, queue: FairQueue
 ) -> None:
     """An invalidation raises it, since the limits are not in force."""
-    queue = open_queue(limit_provider=SOURCE)
     queue.connect()
 
     def away(*_: Any, **__: Any) -> bool:
@@ -332,10 +305,9 @@ def test_a_store_that_does_not_answer_is_not_the_providers_error(
     assert queue.provider_errors == 0
 
 
-def test_a_tool_does_not_call_the_provider(open_queue: Callable[..., FairQueue], app: App) -> None:
+def test_a_tool_does_not_call_the_provider(app: App) -> None:
     """With brings_limits=False it is never called."""
-    queue = open_queue(limit_provider=SOURCE, brings_limits=False)
-    queue.publish(b"", queue="q", workspace="a")
+    publish(app.open(brings_limits=False))
     assert app.asked == []
 
 

@@ -6,7 +6,6 @@ import gc
 import os
 import sys
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
@@ -85,15 +84,6 @@ def test_an_unreferenced_store_is_freed() -> None:
     del store
     gc.collect()
     assert commands() is None
-
-
-def test_a_clone_works_on_the_same_keys(namespace: str) -> None:
-    """This holds from any thread."""
-    store = Store(MemoryEngine(namespace=namespace))
-    with ThreadPoolExecutor(4) as threads:
-        declared = [threads.submit(store.clone().declare, f"q{n}", plain=True) for n in range(20)]
-    assert [each.result() for each in declared] == [None] * 20
-    assert all(store.is_plain(f"q{n}") for n in range(20))
 
 
 def _keys_of_a_day(seed: int) -> list[Entry]:

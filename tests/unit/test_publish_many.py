@@ -14,7 +14,6 @@ from fairqueue import (
     JobId,
     LeaseLost,
     NewJob,
-    Outcome,
     WorkspaceUnresolved,
 )
 from fairqueue._stores.memory import MemoryEngine
@@ -29,21 +28,6 @@ def make(**options: Any) -> FairQueue:
 def some(n: int, **how: Any) -> list[NewJob]:
     """Make this many jobs."""
     return [NewJob(b"x", "q", **{"workspace": "a", "task": "t", **how}) for _ in range(n)]
-
-
-def test_outcomes_are_those_of_single_publishes() -> None:
-    """Ids with an outcome, and errors, in the order of the jobs."""
-    queue = make(workspace_capacity=2)
-    jobs = [*some(1, job_id="x"), *some(1, job_id="x"), *some(1, job_id="y"), *some(1)]
-    *stored, refused = queue.publish_many(jobs)
-    assert stored == ["x", "x", "y"]
-    assert [one.outcome for one in stored if isinstance(one, JobId)] == [
-        Outcome.CREATED,
-        Outcome.REPEATED,
-        Outcome.CREATED,
-    ]
-    assert isinstance(refused, CapacityExceeded)
-    assert (refused.jobs, refused.workspace) == (1, "a")
 
 
 def test_a_workspace_is_found_as_for_a_publish() -> None:

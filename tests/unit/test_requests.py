@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -40,35 +39,6 @@ def test_a_place_ends_with_its_block(queue: FairQueue) -> None:
     assert no.value.retry_after >= 1
     ticket.end()
     assert queue.requests.in_flight("42") == (0, 0, 0)
-
-
-def test_a_full_total_names_the_total(queue: FairQueue) -> None:
-    """It is not the fault of the workspace that is rejected."""
-    for name in "ab":
-        queue.requests.admit(name)
-    with pytest.raises(RequestRejected, match="of all workspaces") as no:
-        queue.requests.admit("c")
-    assert no.value.scope == "total"
-
-
-def test_a_waiting_request_gets_the_next_place(queue: FairQueue) -> None:
-    """It returns soon after the place is free."""
-    first = queue.requests.admit("a")
-    admitted = threading.Event()
-
-    def wait() -> None:
-        with queue.requests.admit("a", wait_seconds=30):
-            admitted.set()
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    while queue.requests.in_flight("a")[2] == 0:
-        time.sleep(0.001)
-    assert not admitted.is_set()
-    first.end()
-    waiting.join(10)
-    assert admitted.is_set()
-    assert queue.requests.in_flight("a") == (0, 0, 0)
 
 
 def test_a_wait_that_is_over_says_what_is_full(queue: FairQueue) -> None:
@@ -179,23 +149,6 @@ def test_requests_that_the_store_has_lost_count_again(queue: FairQueue) -> None:
     requests.renew(Ending())  # type: ignore[arg-type]
     assert requests.in_flight("a") == (1, 1, 0)
     assert requests.in_flight("b") == (1, 0, 0)
-
-
-def test_a_thread_renews_the_places(namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does while there are any, and until the queue is closed."""
-    renewed = threading.Semaphore(0)
-    renew = Store.renew_requests
-
-    def counted(self: Store, *args: Any, **options: Any) -> list[str]:
-        renewed.release()
-        return renew(self, *args, **options)
-
-    monkeypatch.setattr(Store, "renew_requests", counted)
-    with FairQueue("memory://", namespace=namespace, lease_seconds=0.1) as queue:
-        queue.requests.admit("a")
-        for _ in range(5):
-            assert renewed.acquire(timeout=10)
-        assert queue.requests.in_flight("a") == (1, 1, 0)
 
 
 def test_a_forked_child_frees_no_place_of_its_parent(

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairqueue import CapacityExceeded, FairQueue, LeaseLost, Scope
+from fairqueue import FairQueue, LeaseLost
 from fairqueue._activity import HAPPENINGS, WAITS
 from fairqueue._stores.library import read_source
 from fairqueue._stores.noted import HAPPENED
 from fairqueue._tally import OTHERS, Busiest, Counts, Tally
 from fairqueue.adapters import Ending, Finish
-from fairqueue.rows import Totals
 
 
 @pytest.fixture
@@ -35,18 +34,6 @@ def test_nothing_is_counted_before_it_begins(namespace: str) -> None:
         queue.publish(b"", queue="q", workspace="a")
         queue.ack(queue.claim(["q"]).leases[0])
         assert queue.tally.read() == Counts({}, {})
-
-
-def test_publishes_are_counted_by_queue(queue: FairQueue) -> None:
-    """A repeated or rejected one is no new job; a rejection has the scope that was full."""
-    queue.limits.set(Scope.workspace("a"), capacity=1)
-    queue.publish(b"", queue="q", workspace="a", job_id="j")
-    queue.publish(b"", queue="q", workspace="a", job_id="j")
-    with pytest.raises(CapacityExceeded):
-        queue.publish(b"", queue="q", workspace="a")
-    assert _counter(queue, "jobs_published") == {("q",): 1}
-    assert _counter(queue, "publishes_rejected") == {("q", "workspace"): 1}
-    assert _counter(queue, "workspace_publishes_rejected") == {("a",): 1}
 
 
 def test_leases_are_counted_by_their_end(queue: FairQueue) -> None:
@@ -141,18 +128,6 @@ def test_a_job_s_lease_is_forgotten_at_last() -> None:
     tally.claimed([lease])
     tally.ended(lease.fence + 1, "acked")
     assert "leases_ended" not in tally.read().counters
-
-
-def test_the_store_s_totals(queue: FairQueue) -> None:
-    """Acked jobs and their worker-seconds since it began."""
-    nothing = {"max_deliveries": 0, "expired": 0, "rejected": 0}
-    assert queue.views.totals() == Totals(0, 0, 0, nothing)
-    queue.publish(b"", queue="q", workspace="a")
-    (lease,) = queue.claim(["q"]).leases
-    queue.ack(lease)
-    totals = queue.views.totals()
-    assert totals.acked == 1
-    assert 0 < totals.worker_seconds < 60
 
 
 def test_lua_and_python_pack_the_same_counts() -> None:

@@ -1,4 +1,4 @@
-"""``fairqueue dashboard``: it serves, and refuses what would be open to all."""
+"""``fairqueue dashboard`` and ``metrics``: they serve, and refuse what would be open to all."""
 
 from __future__ import annotations
 
@@ -69,3 +69,29 @@ def test_it_serves_until_it_is_interrupted(redis_url: str, namespace: str) -> No
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("bind", ["", "9797", "host", "host:", "host:99999", "a b:1", "\x1b[31m:1"])
+def test_what_is_no_address_of_metrics_is_refused(shell: Shell, bind: str) -> None:
+    """Exit code 2, with an example."""
+    assert "127.0.0.1:9797" in shell.run("metrics", "--bind", bind, code=2).output
+
+
+def test_a_port_of_metrics_in_use_is_a_sentence(shell: Shell) -> None:
+    """It names the address."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert bind in shell.run("metrics", "--bind", bind, code=1).output
+
+
+@pytest.mark.system
+def test_an_exporter_ends_when_it_is_told(redis_url: str, namespace: str) -> None:
+    """As a container's runtime does."""
+    where = ["--url", redis_url, "--namespace", namespace, "--bind", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "fairqueue.cli", "metrics", *where], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        process.wait(timeout=10)
