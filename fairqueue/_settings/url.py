@@ -94,9 +94,9 @@ def _gather(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         earlier = found.get(name)
-        found[name] = (
-            value
-            if earlier is None
-            else [*(earlier if isinstance(earlier, list) else [earlier]), value]
-        )
+        found[name] = value if earlier is None else [*_as_list(earlier), value]
     return found
+
+
+def _as_list(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]

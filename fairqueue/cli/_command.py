@@ -31,7 +31,7 @@ class Answer(NamedTuple):
         click.echo(json.dumps(self.result, indent=2) if as_json else self.text)
 
 
-def rows_of(name: str, columns: Sequence[Column], rows: Sequence[Any], none: str) -> Answer:
+def listing(name: str, columns: Sequence[Column], rows: Sequence[Any], none: str) -> Answer:
     """Answer with a list: its rows under this name, or ``none`` in words."""
     return Answer({name: [*map(asdict, rows)]}, listed(columns, rows, none))
 

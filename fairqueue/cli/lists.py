@@ -10,7 +10,7 @@ import click
 
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._choose import as_seconds, choice_options, hint_at_unseen, limit_option
-from fairqueue.cli._command import Answer, on_queue, rows_of
+from fairqueue.cli._command import Answer, listing, on_queue
 from fairqueue.cli._format import count_jobs, listed
 from fairqueue.cli._scope import NAMED
 from fairqueue.rows import Demand
@@ -86,7 +86,7 @@ def tasks(core: FairQueue) -> Answer:
 
     Waiting jobs are not counted by task.
     """
-    return rows_of("tasks", TASKS, core.views.tasks(), "There are no tasks.")
+    return listing("tasks", TASKS, core.views.tasks(), "There are no tasks.")
 
 
 @click.command()
@@ -109,7 +109,7 @@ def workers(core: FairQueue, *, gone: bool, task: str | None) -> Answer:
 @on_queue
 def pauses(core: FairQueue) -> Answer:
     """Show what is paused or draining, since when, by which process, and how many jobs wait."""
-    return rows_of("pauses", PAUSES, core.pauses.list(), "Nothing is paused or draining.")
+    return listing("pauses", PAUSES, core.pauses.list(), "Nothing is paused or draining.")
 
 
 @click.command()
@@ -120,7 +120,7 @@ def acts(core: FairQueue, *, limit: int) -> Answer:
 
     The last 1,000 are kept, those of the command line, the dashboard and programs.
     """
-    return rows_of("acts", ACTS, core.acts.list()[:limit], "No operator has done anything.")
+    return listing("acts", ACTS, core.acts.list()[:limit], "No operator has done anything.")
 
 
 @click.command()
@@ -136,4 +136,4 @@ def history(core: FairQueue, *, limit: int, **where: str | None) -> Answer:
     Workers keep them with the setting history=N.
     """
     found = core.history.list(**where, most=limit)
-    return rows_of("jobs", HISTORY, found, "No such job is kept: workers keep them with history=N.")
+    return listing("jobs", HISTORY, found, "No such job is kept: workers keep them with history=N.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from fairqueue import FairQueue
-from fairqueue.cli._command import Answer, on_queue, rows_of
+from fairqueue.cli._command import Answer, listing, on_queue
 from fairqueue.cli._format import printable
 from fairqueue.tables import SCHEDULES
 
@@ -32,7 +32,7 @@ def schedules(
     """
     if action is None:
         rows = core.schedules.list(workspace)
-        return rows_of("schedules", SCHEDULES, rows, "There is no schedule.")
+        return listing("schedules", SCHEDULES, rows, "There is no schedule.")
     if name is None or workspace is None:
         raise click.UsageError(f"name the schedule: {action} NAME --workspace WORKSPACE")
     done = getattr(core.schedules, action)(name, workspace=workspace)

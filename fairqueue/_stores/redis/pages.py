@@ -18,6 +18,7 @@ from fairqueue.errors import ConfigurationError
 KEYS_AT_ONCE = 200
 ENTRIES_AT_ONCE = 500
 NO_KEY = -2  # what TTL says of a key that is not there
+SIZES = {b"hash": "hlen", b"set": "scard", b"zset": "zcard", b"list": "llen"}
 RECORDS = frozenset({"workspaces", "leases", "nodes", "inner_nodes", "shared_limits"})
 """Records, which are read before what they describe: see :mod:`fairqueue.audit.looks`."""
 
@@ -116,9 +117,6 @@ def _told(reply: Any) -> Any:
     if isinstance(reply, Exception):
         raise reply
     return reply
-
-
-SIZES = {b"hash": "hlen", b"set": "scard", b"zset": "zcard", b"list": "llen"}
 
 
 def _read(pipeline: Any, key: bytes, kind: bytes) -> None:
