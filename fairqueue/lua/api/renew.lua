@@ -55,7 +55,7 @@ for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest f
   end
 end
 if ends[1] then
-  call('HSET', K.leases(), unpack(records))
+  LeaseRecords.put(unpack(records))
   call('ZADD', K.expiry(), unpack(ends))
 elseif failed[1] then
   error(last_error, 0) -- if none can be renewed, it is not the lease

@@ -48,6 +48,11 @@ function LeaseRecords.write_all(leases)
   return call('HSET', K.leases(), Words.of(leases, 'fence', 'text'))
 end
 
+-- fence, record, ...
+function LeaseRecords.put(...)
+  return call('HSET', K.leases(), ...)
+end
+
 function LeaseRecords.remove_all(leases)
   return call('HDEL', K.leases(), Words.of(leases, 'fence'))
 end
