@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairqueue._stores.library import read_source
 
 SHORT_WAYS = {
-    "publish": (("= plain and is_simple and", "= false and is_simple and"),),
+    "publish": (("= of == shards and is_simple and", "= false and is_simple and"),),
     "claim": (("if known == false then", "if false then"),),
 }
 """By file, what opens a short way, and what closes it."""

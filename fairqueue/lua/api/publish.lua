@@ -16,11 +16,11 @@
 -- where the caller has not named this task before
 -- shards: how many the caller knows of, if there are several, and how often that has changed: 3.1
 local _, job, payload = unpack(ARGV)
-local is_admitted, known = ARGV[4], ARGV[5] -- from publish_many.lua
+local is_admitted, known, is_read = ARGV[4], ARGV[5], ARGV[6] -- from publish_many.lua
 local how, queue, name, task, priority, id =
   match(job, '^(%S+) (%S+) (%S+) (%S+) (%S+) (.+)$')
-local shards, delay, exempt, unnamed, parent = how:sub(2), '0', '0', '0', ''
-local group, expires, unique_for, key, tick = '', '', '', '', ''
+local element, shards, delay, exempt = Jobs.element(task, id), how:sub(2), '0', '0'
+local unnamed, parent, group, expires, unique_for, key, tick = '0', '', '', '', '', '', ''
 local has_options = find(how, ',', 1, true)
 if has_options then
   how, tick = match(how, '^([^;]*);?(.*)$')
@@ -33,16 +33,19 @@ if parent ~= '' and call('HEXISTS', K.leases(), parent) == 0 then return { -1 } 
 -- `#plain` is what callers say of the shards, then ! where workspaces have capacities, and / where
 -- tasks have limits; it is not there where anything else may reject a job.
 local plain, is_stored = known or call('HGET', K.tasks(), '#plain'), nil
+local of, capped, has_lanes = plain, '', ''
+if plain and plain ~= shards then of, capped, has_lanes = match(plain, '^([%d.]*)(!?)(/?)$') end
 local is_simple = not has_options
   or delay == '0' and #exempt == 1 and group .. expires .. key .. tick == ''
-local may_go, is_capped, lane_key = plain and is_simple and find(how, '^[01]'), false, queue
-if may_go and plain ~= shards then
-  local of, capped, has_lanes = match(plain, '^([%d.]*)(!?)(/?)$')
-  may_go, is_capped = of == shards, capped ~= '' and exempt == '0' and not is_admitted
-  if may_go and has_lanes ~= '' then lane_key = Limits.lane_key(queue, task) end
+local may_go, lane_key = of == shards and is_simple and find(how, '^[01]'), queue
+local is_capped = capped ~= '' and exempt == '0' and not is_admitted
+if may_go and has_lanes ~= '' then lane_key = Limits.lane_key(queue, task) end
+local raw
+if may_go and (is_capped or not known) then
+  raw = call('HGET', K.workspaces(), name)
+  may_go = raw and (not is_capped
+    or not is_read and Enqueue.has_own_room(name, raw, lane_key, priority))
 end
-if is_capped then may_go = may_go and Enqueue.has_own_room(name, lane_key, priority)
-else may_go = may_go and (known or call('HEXISTS', K.workspaces(), name) == 1) end
 if may_go and match(how, '^1') then -- to know which ids have ended takes the shard's time
   local beat, last = match(call('GET', K.meta()) or '',
     '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+).* format=2$')
@@ -54,8 +57,7 @@ end
 if may_go then
   is_stored = Jobs.add(queue, id, Jobs.new(name, task, priority, payload, ''))
   if not is_stored then return 0 end
-  local lane, element = K.lane(name, lane_key, priority), Jobs.element(task, id)
-  local done, length = pcall(call, 'RPUSHX', lane, element)
+  local done, length = pcall(call, 'RPUSHX', K.lane(name, lane_key, priority), element)
   if done and length > 0 then
     if unnamed == '1' then Shard.count(K.without_workspace(), task) end
     return 1
@@ -83,7 +85,7 @@ if holder then
   if schedule then Schedules.advance(schedule, 'skipped') end
   return { 3, holder }
 end
-local ws = Records.workspace(name)
+local ws = Records.workspace(name, raw)
 local full = looks and not Enqueue.is_admitted(exempt, group)
   and Enqueue.rejection(ws, queue, task)
 if full then
@@ -93,15 +95,14 @@ end
 expires = expires ~= '' and now + expires
 local times = (delay ~= '0' and '>' .. num(now + delay):sub(1, 14) or '')
   .. (expires and '/' .. num(expires) or '')
-local record = Jobs.new(name, task, priority, payload, times)
-if not is_stored and not Jobs.write_new(queue, id, record) then return 0 end
+is_stored = is_stored
+  or Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, times))
+if not is_stored then return 0 end
 if group ~= '' then Enqueue.admit(group, capacity) end
 if schedule then Schedules.advance(schedule, 'published') end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
 if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task) end
-
-local element = Jobs.element(task, id)
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay, expires)
-if not may_move then Enqueue.mark_plain(plain, shards) end
+if of ~= shards and not may_move then Enqueue.mark_plain(shards) end
 return was_dead and { 4 } or 1

@@ -164,25 +164,23 @@ end
 
 -- A publish may take the short way from now on: at most a workspace's own capacity rejects a job,
 -- and Redis's clock is not behind. See publish.lua.
-function Enqueue.mark_plain(plain, shards)
+function Enqueue.mark_plain(shards)
   if Limits.any('wide_capacity') or offset ~= '0' then return end
   local capped, has_lanes = Limits.any('capacity') and '!' or '', Limits.any('tasks') and '/' or ''
-  local mark = shards .. capped .. has_lanes
-  if mark ~= plain then call('HSET', K.tasks(), '#plain', mark) end
+  call('HSET', K.tasks(), '#plain', shards .. capped .. has_lanes)
 end
 
 -- Whether a lane, the only one of its workspace, has jobs, and room for another one: read without
 -- the shard's record. What is not as simple as this has none.
-function Enqueue.has_own_room(name, lane_key, priority)
-  local raw = call('HGET', K.workspaces(), name)
-  if not raw or Records.only_lane_in(raw) ~= priority then return false end
+function Enqueue.has_own_room(name, raw, lane_key, priority)
+  if Records.only_lane_in(raw) ~= priority then return false end
   local default, live_default, configured, provided, live, pause, observe =
     unpack(call('HMGET', K.limits(), Limits.fields_of(name)))
   local all = (default or '') .. '|' .. (live_default or '') .. '|' .. (configured or '') .. '|'
     .. (provided or '') .. '|' .. (live or '') .. '|' .. (pause or '')
-  local has_own = configured or provided or live
-  local is_exempt = not has_own and (match(default or '', 'exempt=(%S+)') or 'default') == name
-  if observe or is_exempt or find(all, 'draining=', 1, true) then return false end
+  local may_be_exempt = not (configured or provided or live)
+    and (name == 'default' or find(all, 'exempt=' .. name, 1, true))
+  if observe or may_be_exempt or find(all, 'draining=', 1, true) then return false end
   local most = match(all, '.*capacity=([^ |]+)') -- the last one counts
   local waiting = call('LLEN', K.lane(name, lane_key, priority))
   return waiting > 0 and (not most or waiting < tonumber(most))
