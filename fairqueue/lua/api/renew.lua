@@ -36,9 +36,9 @@ for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest f
   local since = tonumber(claimed or nil)
   if holder ~= owner then
     lost[#lost + 1] = fence
-  elseif not since then
+  elseif not (since and tonumber(charged)) then
     failed[#failed + 1] = fence
-    note_failure(fence, 'claimed ' .. claimed)
+    note_failure(fence, texts[i])
   else
     local worked = max(0, min(seconds[i], now - since)) * 1000000 + 0.5
     local ran = format('%d', worked)
