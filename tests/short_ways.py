@@ -5,10 +5,7 @@ from __future__ import annotations
 from fairqueue._stores.library import read_source
 
 SHORT_WAYS = {
-    "publish": (
-        ("local may_go = plain ==", "local may_go = false and plain =="),
-        ("local raw = not is_stored and is_plain", "local raw = false and is_plain"),
-    ),
+    "publish": (("= of == shards and is_simple and", "= false and is_simple and"),),
     "claim": (("if known == false then", "if false then"),),
 }
 """By file, what opens a short way, and what closes it."""

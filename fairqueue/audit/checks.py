@@ -253,8 +253,11 @@ def _keys_are_known(a: Audit) -> Iterator[Found]:
 
 def _short_publishes_need_no_check(a: Audit) -> Iterator[Found]:
     fields = a.space.one("limits", {})
-    if "#plain" in a.space.one("tasks", {}):
-        for mark in {"capacity", "tasks", "forwards"} & set(fields):
+    plain = a.space.one("tasks", {}).get("#plain")
+    if plain is not None:
+        known = {mark for mark, sign in (("capacity", "!"), ("tasks", "/")) if sign in plain}
+        closing = {"capacity", "wide_capacity", "tasks", "forwards"} - known
+        for mark in sorted(closing & set(fields)):
             text = f"publishes take the short way, although a limit sets {mark!r}"
             yield ("shard",), text
         if a.offset != 0:

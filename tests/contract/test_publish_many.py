@@ -54,6 +54,14 @@ def test_no_jobs_are_no_call(world: World) -> None:
     assert world.store.publish_many([]) == []
 
 
+def test_jobs_of_the_same_call_count_on_every_queue(world: World) -> None:
+    """They use the capacity of their workspace before its record says so."""
+    world.limit(capacity=2)
+    world.publish()
+    done = world.store.publish_many([(job(1, queue="q2"), Admission()), (job(2), Admission())])
+    assert outcomes(done) == [Outcome.CREATED, CapacityExceeded]
+
+
 def test_large_payloads_take_more_calls(world: World) -> None:
     """No call has more than a megabyte of them, unless one job has."""
     pairs = [(replace(job(n), payload=b"x" * 700_000), Admission()) for n in range(4)]

@@ -57,6 +57,7 @@ NEAREST: dict[str, Sequence[str]] = {
     "scheduler/shared_limits": LIMITS,
     "scheduler/task_rates": ("tests/contract/test_task_rates.py",),
     "state/lanes": ("tests/contract/test_holes.py", *LEASES),
+    "state/jobs": PUBLISH,
     "state/enqueue": PUBLISH,
     "state/kept_places": ("tests/contract/test_kept_places.py",),
     "state/timers": ("tests/contract/test_timers.py", *LIMITS),

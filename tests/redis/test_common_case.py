@@ -59,8 +59,8 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
     [
         ({}, None, 5),
         ({}, "known", 8),
-        ({"workspace_capacity": 99}, None, 9),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 11),
+        ({"workspace_capacity": 99}, None, 7),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 10),
     ],
 )
 def test_commands_of_a_publish(
@@ -85,7 +85,7 @@ def test_commands_of_a_publish(
     [
         ({}, None, 5 + 2 * 50),
         ({}, "g", 9 + 2 * 50),
-        ({"workspace_capacity": 99}, None, 4 + 8 * 50),
+        ({"workspace_capacity": 99}, None, 5 + 5 * 50),
         ({"workspace_capacity": 99}, "g", 16 + 6 * 50),
     ],
 )

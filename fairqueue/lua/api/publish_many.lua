@@ -55,15 +55,16 @@ local function is_let_in(group)
   return group.is_in, full
 end
 
--- What the first job of a kind finds, the others need not look for: no publish takes it away.
+-- What the first job of a kind finds, the others need not look for: no publish takes it away; and
+-- whether this call has its workspace's record, which may not say what is stored.
 local kinds = {}
 local function known_of(kind)
-  if kinds[kind] == nil then
-    local plain = call('HGET', K.tasks(), '#plain')
-    local name = match(kind, '^%S+ %S+ (%S+)')
-    kinds[kind] = plain and call('HEXISTS', K.workspaces(), name) == 1 and plain
+  if not kinds[kind] then
+    local plain, name = call('HGET', K.tasks(), '#plain'), match(kind, '^%S+ %S+ (%S+)')
+    local is_known = plain and call('HEXISTS', K.workspaces(), name) == 1
+    kinds[kind] = { name = name, plain = is_known and plain or nil }
   end
-  return kinds[kind] or nil
+  return kinds[kind].plain, S.workspaces[kinds[kind].name]
 end
 
 local replies, all_new, at = {}, true, 1
@@ -74,8 +75,8 @@ while at <= #jobs do
   local group, is_in, reply = group_of[number], nil, nil
   if group then is_in, reply = is_let_in(group) end
   if is_in ~= false then
-    local known = known_of(match(job, '^.* '))
-    reply = publish({ now_text, job, jobs:sub(payload_from, after - 1), is_in, known })
+    local known, is_read = known_of(match(job, '^.* '))
+    reply = publish({ now_text, job, jobs:sub(payload_from, after - 1), is_in, known, is_read })
   end
   all_new = all_new and reply == 1
   insert(replies, reply)

@@ -5,58 +5,60 @@
 -- with others the limits wider than a shard that count their jobs, as
 -- "fence fence|fence|fence|fence=limit,limit"
 local _, owner, lease_seconds, progress = unpack(ARGV)
-local lost, cancelled, failed, wide, renewed, last_error = {}, {}, {}, {}, {}, nil
-
--- Charges only grow here: what a job will have used is not known before its end.
-local function charge(l, ran)
-  local ws = Records.workspace(l.workspace)
-  if Limits.of_workspace(ws).fairness == 'count' then return end
-  Order.charge(ws, l.lane_key, ran - l.charged)
-  l.charged = int(ran)
-end
+local fences, seconds, records, ends = {}, {}, {}, {}
+local lost, cancelled, failed, wide, last_error = {}, {}, {}, {}, nil
 
 local function note_failure(fence, said)
   last_error = said
   Shard.set_aside('failure', 'lease ' .. fence, said)
 end
 
--- The charge can wait: where it fails the lease is extended all the same.
-local function renew(each, text)
-  local fence = each.fence
-  local l = text and LeaseRecords.parse(fence, text)
-  if not (l and l.owner == owner) then return insert(lost, fence) end
-  local ran = Leases.worked(l, each.seconds)
-  if ran > tonumber(l.charged) then
-    local done, said = pcall(charge, l, ran)
-    if not done then note_failure(fence, said) end
-  end
-  l.ran, l.length, l.ended = int(ran), lease_seconds, nil
-  each.text, each.ends = LeaseRecords.text(l), Leases.end_of(lease_seconds)
-  insert(renewed, each)
-  if l.cancelled then insert(cancelled, fence) end
-  local limits = Permits.needed(l.queue, l.task)
-  if limits then insert(wide, fence .. '=' .. limits) end
+-- Charges only grow here: what a job will have used is not known before its end. Return what it is
+-- charged now.
+local function charge(job, ran, charged)
+  local lane_key, name = match(job, '^(%S+) %S+ (%S+)')
+  local ws = Records.workspace(name)
+  if Limits.of_workspace(ws).fairness == 'count' then return charged end
+  Order.charge(ws, lane_key, ran - charged)
+  return ran
 end
 
+-- One loop, since each call for each lease would cost as much as a command.
 Tick.beat()
-local named = {}
-for fence, seconds in gmatch(progress, '(%d+):(%S+)') do
-  insert(named, { fence = fence, seconds = seconds, text = false, ends = false })
+for fence, used in gmatch(progress, '(%d+):(%S+)') do
+  fences[#fences + 1], seconds[#seconds + 1] = fence, used
 end
-local texts = named[1] and LeaseRecords.read_all(named)
-for i = #named, 1, -1 do -- equal ends: a small sorted set takes them fastest from the last fence
-  local each = named[i]
-  local done, said = pcall(renew, each, texts[i])
-  if not done then
-    insert(failed, each.fence)
-    note_failure(each.fence, said)
+local texts = fences[1] and call('HMGET', K.leases(), unpack(fences))
+local is_spread, lease_end = Shard.is_spread(), Leases.end_of(lease_seconds)
+for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest from the last fence
+  local fence, n = fences[i], #ends
+  local job, charged, claimed, holding, holder, marks = LeaseRecords.around_ran(texts[i])
+  local since = tonumber(claimed or nil)
+  if holder ~= owner then
+    lost[#lost + 1] = fence
+  elseif not (since and tonumber(charged)) then
+    failed[#failed + 1] = fence
+    note_failure(fence, texts[i])
+  else
+    local worked = max(0, min(seconds[i], now - since)) * 1000000 + 0.5
+    local ran = format('%d', worked)
+    if worked >= charged + 1 then
+      local done, said = pcall(charge, job, ran, charged) -- it can wait: the lease is extended
+      if done then charged = said else note_failure(fence, said) end
+    end
+    records[n + 1], ends[n + 1] = fence, lease_end
+    records[n + 2], ends[n + 2] =
+      job .. charged .. ' ' .. claimed .. ' ' .. ran .. holding .. lease_seconds, fence
+    if marks >= '2' then cancelled[#cancelled + 1] = fence end
+    local limits = is_spread and Permits.needed(match(job, '^([^ /]+)%S* %S+ %S+ (%S+)'))
+    if limits then wide[#wide + 1] = fence .. '=' .. limits end
   end
 end
-if renewed[1] then
-  LeaseRecords.write_all(renewed)
-  call('ZADD', K.expiry(), Words.of(renewed, 'ends', 'fence'))
+if ends[1] then
+  LeaseRecords.put(unpack(records))
+  call('ZADD', K.expiry(), unpack(ends))
+elseif failed[1] then
+  error(last_error, 0) -- if none can be renewed, it is not the lease
 end
--- One lease that fails stops no other. If all do, it is not the lease.
-if #failed > 0 and #renewed == 0 then error(last_error, 0) end
 return concat({ concat(lost, ' '), concat(cancelled, ' '), concat(failed, ' '), concat(wide, ' ') },
   '|')

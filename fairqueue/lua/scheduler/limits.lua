@@ -1,6 +1,8 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
+local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
+  'forwards' }
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
@@ -49,6 +51,12 @@ function Limits.complete(limits)
   return limits
 end
 
+function Limits.fields_of(name)
+  local own = 'workspace:' .. name
+  return 'configured:default:', 'live:default:', 'configured:' .. own, 'provider:' .. own,
+    'live:' .. own, 'pause:' .. own, 'configured:observe:'
+end
+
 -- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of_workspace(ws)
   if ws.limits then return ws.limits end
@@ -56,9 +64,7 @@ function Limits.of_workspace(ws)
     ws.limits = NONE
     return NONE
   end
-  local texts = Limits.texts('configured:default:', 'live:default:',
-    'configured:workspace:' .. ws.name, 'provider:workspace:' .. ws.name,
-    'live:workspace:' .. ws.name, 'pause:workspace:' .. ws.name, 'configured:observe:')
+  local texts = Limits.texts(Limits.fields_of(ws.name))
   local limits = Limits.merged(texts)
   local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
   if not has_own and (limits.exempt or 'default') == ws.name then
@@ -70,16 +76,17 @@ function Limits.of_workspace(ws)
   return limits
 end
 
--- Whether any task has a limit ('tasks') or had one ('indexed'), or any workspace has a reserve
--- ('reserves').
+-- What a mark says; false: it is not there. They are: whether any task has a limit ('tasks') or had
+-- one ('indexed'), any workspace has a reserve, anything a capacity, and see moves.lua.
 function Limits.any(what)
   if Limits.none_is_set() then return false end
-  if S.limit_fields then return S.limit_fields[what] ~= nil end
+  if S.limit_fields then return S.limit_fields[what] or false end
   if not S.limit_marks then
-    local marks = call('HMGET', K.limits(), 'tasks', 'reserves', 'indexed')
-    S.limit_marks = { tasks = marks[1], reserves = marks[2], indexed = marks[3] }
+    local marks = call('HMGET', K.limits(), unpack(MARKS))
+    S.limit_marks = {}
+    for i, name in ipairs(MARKS) do S.limit_marks[name] = marks[i] end
   end
-  return S.limit_marks[what] ~= false
+  return S.limit_marks[what]
 end
 
 -- The limits of a node's queue, and of the total.
@@ -204,6 +211,14 @@ function Limits.of_task(task)
   return S.limits_of_task[task]
 end
 
+-- The key of the lane of a task's jobs, where the shard's record was not read, see Lanes.key_of.
+function Limits.lane_key(queue, task)
+  local configured, live, pause = unpack(call('HMGET', K.limits(), 'configured:task:' .. task,
+    'live:task:' .. task, 'pause:task:' .. task))
+  local has_own = configured or live or pause and find(pause, 'paused', 1, true)
+  return has_own and queue .. '/' .. task or queue
+end
+
 -- What the workspaces of a group share; the defaults apply to single workspaces.
 function Limits.of_group(name)
   return Limits.merged(Limits.texts('configured:workspace:' .. name, 'provider:workspace:' .. name,
@@ -262,12 +277,10 @@ end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.
 function Limits.mark(what)
-  if call('EXISTS', K.limits_with(what)) == 1 then
-    call('HSET', K.limits(), what, 1)
-    call('HDEL', K.tasks(), '#plain') -- see publish.lua
-  else
-    call('HDEL', K.limits(), what)
-  end
+  local is_there = call('EXISTS', K.limits_with(what)) == 1
+  local is_gone = not is_there and call('HDEL', K.limits(), what) == 1
+  if is_there then call('HSET', K.limits(), what, 1) end
+  if is_there or is_gone then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
 end
 
 -- Forget what a limit provider said of a workspace.

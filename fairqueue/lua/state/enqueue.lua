@@ -41,10 +41,13 @@ end
 -- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;
 -- false: not to look at the total.
 function Enqueue.full_for(ws, queue, task, of_workspace, of_queue, of_all)
-  local node, own = Records.node(queue), Limits.of_workspace(ws)
+  local own = Limits.of_workspace(ws)
+  local full = own.capacity
+    and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws, of_workspace)
+  if full or not Limits.any('wide_capacity') then return full or nil end
+  local node = Records.node(queue)
   local limits, total = Limits.of_queue(node)
-  return own.capacity and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws, of_workspace)
-    or limits.capacity
+  return limits.capacity
     and Enqueue.full('queue', limits, Lanes.depth_of(queue), node, of_queue, ws, queue)
     or Limits.is_draining(task) and { 2, 'task', 0, 0, '0', '-1', 0 }
     or total.capacity and of_all
@@ -54,9 +57,11 @@ end
 
 -- No capacity rejects jobs: no place is kept for them any more.
 function Enqueue.is_let_in(ws, queue, of_workspace, of_queue, of_all)
-  local limits, total = Limits.of_queue(Records.node(queue))
-  if limits.capacity then KeptPlaces.forget(ws, queue) end
-  if total.capacity then KeptPlaces.forget(ws, '*') end
+  if Limits.any('wide_capacity') then
+    local limits, total = Limits.of_queue(Records.node(queue))
+    if limits.capacity then KeptPlaces.forget(ws, queue) end
+    if total.capacity then KeptPlaces.forget(ws, '*') end
+  end
   if Limits.of_workspace(ws).would then
     Explain.observe_publish(ws, queue, of_workspace, of_queue, of_all)
   end
@@ -69,21 +74,17 @@ function Enqueue.rejection(ws, queue, task)
   return full
 end
 
--- A job whose record is stored enters its lane, or waits for its time. Behind others of a workspace
--- that this script has settled for another job before, one that does not expire changes nothing.
+-- A job whose record is stored enters its lane, or waits for its time. Behind others of its lane
+-- one that does not expire changes nothing about where its workspace stands.
 function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
-  Records.register(queue)
   if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
-  if delay == '0' then
-    local flow = Records.flow(ws, lane_key)
-    local is_behind = ws.has_entered and not expires and Lanes.is_used(flow.lanes, priority)
-    Lanes.push(ws, flow, priority, element)
-    if is_behind then return end
-  else
+  if delay ~= '0' then
     Timers.schedule(ws, queue, priority, element, now + delay)
+  elseif Lanes.push(ws, Records.flow(ws, lane_key), priority, element) and not expires then
+    return
   end
+  Records.register(queue)
   Settle.workspace(ws)
-  ws.has_entered = true
 end
 
 -- The id that a framework has given a job and its retries is held like a unique key of no task. The
@@ -161,11 +162,28 @@ function Enqueue.rejection_of_group(entries)
   return nil
 end
 
--- A publish may take the short way from now on: no capacity can reject a job, no task has a lane of
--- its own, and Redis's clock is not behind. The mark is what they say of the shards.
-function Enqueue.mark_plain(has_capacity, has_tasks, shards)
-  if has_capacity or has_tasks or offset ~= '0' then return end
-  call('HSET', K.tasks(), '#plain', shards)
+-- A publish may take the short way from now on: at most a workspace's own capacity rejects a job,
+-- and Redis's clock is not behind. See publish.lua.
+function Enqueue.mark_plain(shards)
+  if Limits.any('wide_capacity') or offset ~= '0' then return end
+  local capped, has_lanes = Limits.any('capacity') and '!' or '', Limits.any('tasks') and '/' or ''
+  call('HSET', K.tasks(), '#plain', shards .. capped .. has_lanes)
+end
+
+-- Whether a lane, the only one of its workspace, has jobs, and room for another one: read without
+-- the shard's record. What is not as simple as this has none.
+function Enqueue.has_own_room(name, raw, lane_key, priority)
+  if Records.only_lane_in(raw) ~= priority then return false end
+  local default, live_default, configured, provided, live, pause, observe =
+    unpack(call('HMGET', K.limits(), Limits.fields_of(name)))
+  local all = (default or '') .. '|' .. (live_default or '') .. '|' .. (configured or '') .. '|'
+    .. (provided or '') .. '|' .. (live or '') .. '|' .. (pause or '')
+  local may_be_exempt = not (configured or provided or live)
+    and (name == 'default' or find(all, 'exempt=' .. name, 1, true))
+  if observe or may_be_exempt or find(all, 'draining=', 1, true) then return false end
+  local most = match(all, '.*capacity=([^ |]+)') -- the last one counts
+  local waiting = call('LLEN', K.lane(name, lane_key, priority))
+  return waiting > 0 and (not most or waiting < tonumber(most))
 end
 
 -- Unique keys, of a workspace and task: one job at a time holds each.

@@ -39,15 +39,16 @@ function Jobs.page(jobs, cursor, most)
   return following_cursor, found, is_cut
 end
 
--- A new job: if the script fails before it has a place, its record goes again.
-function Jobs.write_new(queue, id, record)
-  insert(S.added_jobs, { queue, id })
-  Jobs.write(queue, id, record)
-end
-
 -- Write the record of a new job; false: there is a job of this id.
 function Jobs.add(queue, id, record)
   return call('HSETNX', K.jobs(queue), id, record) == 1
+end
+
+-- The same; if the script fails before the job has a place, its record goes again.
+function Jobs.write_new(queue, id, record)
+  local is_new = Jobs.add(queue, id, record)
+  if is_new then insert(S.added_jobs, { queue, id }) end
+  return is_new
 end
 
 function Jobs.remove(queue, id)

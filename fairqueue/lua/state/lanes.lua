@@ -21,14 +21,14 @@ function Lanes.with(lanes, lane)
   return lanes == '' and lane or lanes .. ',' .. lane
 end
 
--- A lane that the record does not name and that is there already: there may be others.
+-- A lane that the record does not name and that is there already: there may be others. Return
+-- whether the element stands behind others of a lane that it names.
 function Lanes.push(ws, flow, priority, element)
   local length = call('RPUSH', K.lane(ws.name, flow.lane_key, priority), element)
-  if not Lanes.is_used(flow.lanes, priority) then
-    flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true
-    if length > 1 then ws.is_unread = true end
-  end
-  flow.first_task = nil
+  flow.first_task = flow.lanes == '' and length == 1 and Jobs.task_of(element) or nil
+  if Lanes.is_used(flow.lanes, priority) then return length > 1 end
+  flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true
+  if length > 1 then ws.is_unread = true end
 end
 
 -- The first element; nil: there is none, although the flow names the lane.

@@ -32,6 +32,13 @@ function LeaseRecords.parse(fence, text)
     deliveries = tonumber(deliveries), length = length, ended = ended }
 end
 
+-- What stands before and behind `ran` in a record: the job, charged, claimed, and from the owner up
+-- to the length; of these the owner and the marks. nil: it cannot be read, or there is none.
+function LeaseRecords.around_ran(text)
+  return match(text or '',
+    '^(%S+ %S+ %S+ %S+ %S+ )(%S+) (%S+) %S+( (%S+) (%S+) %S+ )%S+$')
+end
+
 -- The records of several leases.
 function LeaseRecords.read_all(leases)
   return call('HMGET', K.leases(), Words.of(leases, 'fence'))
@@ -39,6 +46,11 @@ end
 
 function LeaseRecords.write_all(leases)
   return call('HSET', K.leases(), Words.of(leases, 'fence', 'text'))
+end
+
+-- fence, record, ...
+function LeaseRecords.put(...)
+  return call('HSET', K.leases(), ...)
 end
 
 function LeaseRecords.remove_all(leases)

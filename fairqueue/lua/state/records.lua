@@ -55,11 +55,11 @@ function Records.new_workspace(name, raw)
 end
 
 -- Of a long record only those flows are read that the call needs (Records.flow); the others stay in
--- ws.others as text.
-function Records.workspace(name)
+-- ws.others as text. raw: the record, or false, if the call knows it already.
+function Records.workspace(name, raw)
   local ws = S.workspaces[name]
   if ws then return ws end
-  local raw = call('HGET', K.workspaces(), name)
+  if raw == nil then raw = call('HGET', K.workspaces(), name) end
   local are_many = raw and #raw > MANY_FLOWS
   local head, flows, estimates = match(not are_many and raw or '', WORKSPACE)
   if are_many then head, flows, estimates = WorkspaceRecords.parts(raw) end
