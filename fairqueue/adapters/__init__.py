@@ -128,7 +128,7 @@ from fairqueue.adapters.error_translation import translate_errors
 from fairqueue.messages import PARENT
 from fairqueue.operate.similar_names import similar_names
 from fairqueue.operate.statuses import Watch as JobWatch
-from fairqueue.schedules import Due, Placed, Runner, Schedules, Ticker
+from fairqueue.schedules import Core, Due, Placed, Runner, Schedules, Ticker
 from fairqueue.step import end_steps
 
 __all__ = [
@@ -146,6 +146,7 @@ __all__ = [
     "ClaimAhead",
     "Claimed",
     "Collected",
+    "Core",
     "Due",
     "Ended",
     "Ending",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairqueue import (
     Settings,
     UnknownTask,
 )
-from fairqueue.adapters import Placed, Runner, Ticker, new_job_id, run_context
+from fairqueue.adapters import Runner, Ticker, new_job_id, run_context
 from fairqueue.audit import audit
 from fairqueue.rows import ScheduleRow
 from fairqueue.schedules._ticker import TOGETHER_SECONDS, _due
@@ -30,11 +31,12 @@ BEGIN = 1_795_737_600  # midnight of a day
 class Declaring(Runner):
     """A runner of an app that declares schedules of its own."""
 
+    kind = "test"
+
     def __init__(self, queue: FairQueue, names: tuple[str, ...], **when: Any) -> None:
-        super().__init__(queue.schedules.core)
-        self.names, self.when = ("core/shop",), when
-        task, call, _ = queue.schedules.call_of(JOB)
-        self.wanted = [Placed("core/shop", "a", name, task, call) for name in names]
+        super().__init__(queue.schedules.core, "shop")
+        self.when = when
+        self.wanted = [self.placed(name, replace(JOB, workspace="a")) for name in names]
 
     def declared(self) -> Any:
         """Declare them."""
