@@ -21,7 +21,7 @@ from fairqueue.errors import ConfigurationError
 from fairqueue.explained import JobState, Why
 from fairqueue.operate.blocked_waits import blocked_waits
 from fairqueue.operate.located import locate
-from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
+from fairqueue.operate.registry import living, unknown, unknown_jobs
 from fairqueue.operate.unseen_names import hint_of_name
 from fairqueue.rows import (
     BlockedWait,
@@ -344,7 +344,7 @@ class Views:
         rows = {row.owner: row for page in store.workers() for row in page}
         for held in chain.from_iterable(store.held("owner")):
             rows[held.name] = _seen_with(rows.get(held.name), held)
-        alive = with_apps(store, [row for row in rows.values() if gone or row.is_alive])
+        alive = (row for row in rows.values() if gone or row.is_alive)
         return sorted(alive, key=lambda row: (row.worker, row.owner))
 
 

@@ -23,7 +23,7 @@ SPARED = {
     "tasks",  # names
     *("retention", "limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
     *("lost", "observed", "without_workspace", "totals", "imported", "across"),  # counts
-    *("progress", "app_tasks", "activity"),  # what jobs and workers say
+    *("progress", "activity"),  # what jobs and workers say
     *("ended", "groups", "claimer", "imports_suspended", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""
