@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +37,7 @@ class Children:
         workspace, queue = workspaces_of_children.pop(child.id, (child.workspace, child.queue))
         return replace(child, workspace=workspace, queue=queue)
 
-    def results(self, child: Child) -> Callable[[], Ended | None]:
+    def ended(self, child: Child) -> Ended | None:
         """Ask the backend of its task; raises ConfigurationError if there is none."""
         task = self.app.tasks.get(child.task)
         backend = self.app.backend if task is None else task.backend
@@ -51,15 +50,11 @@ class Children:
             raise ConfigurationError(
                 f"task {child.task} stores no result: set ignore_result=False on it"
             )
-
-        def look() -> Ended | None:
-            result = AsyncResult(child.id, backend=backend, app=self.app)
-            if not result.ready():
-                return None
-            try:
-                result.maybe_throw()
-            except Exception as error:  # noqa: BLE001 - what the child has raised
-                return Ended(error=error)
-            return Ended(result.result)
-
-        return look
+        result = AsyncResult(child.id, backend=backend, app=self.app)
+        if not result.ready():
+            return None
+        try:
+            result.maybe_throw()
+        except Exception as error:  # noqa: BLE001 - what the child has raised
+            return Ended(error=error)
+        return Ended(result.result)
