@@ -12,7 +12,6 @@ Before a publish
     check_on_unavailable       checks the option ``on_unavailable``
     new_job_id                 a random job id
     job_ids, message_id_of     the ids that the job of a framework's message may have, and back
-    Latest                     what is kept of the latest messages
     UniqueOutcomes             what became of publishes under a unique key
     translate_errors           raises the core's errors as the adapter's own subclasses
     translated_redis_errors    raises redis-py's errors as the core's, with the remedy
@@ -38,7 +37,8 @@ In a worker
     UnknownTaskBackoff,        when to retry a job whose task this worker does not know, and the
     UNKNOWN_TASK                 reason of its dead letter when it gives up
     failure_reason             the reason of a dead letter, from an error
-    ChildWaits                 warns of a job that waits for one which has no slot meanwhile
+    ChildWaits                 what this process has sent; warns of a job that waits for one of
+                                 these which has no slot meanwhile
     Chores                     a thread of a worker for what it does now and then, such as:
     FailureReporter            reports jobs that died or expired without the framework's knowledge
     lost_worker_message        what to say of a job whose every start ended in a lost worker
@@ -86,7 +86,7 @@ from fairqueue._context import (
 from fairqueue._publish.continuation import publish_until_answered
 from fairqueue._publish.fallback_workspace import publish_or_default, workspace_or_current
 from fairqueue._publish.new_job import check_on_unavailable
-from fairqueue._publish.unique_outcomes import Latest, UniqueOutcomes, job_ids, message_id_of
+from fairqueue._publish.unique_outcomes import UniqueOutcomes, job_ids, message_id_of
 from fairqueue._publish.workspace_from import (
     Call,
     Source,
@@ -153,7 +153,6 @@ __all__ = [
     "FailureReporter",
     "Finish",
     "JobWatch",
-    "Latest",
     "LeaseKeeper",
     "Placed",
     "Published",

@@ -12,7 +12,7 @@ from celery.result import AsyncResult
 
 from fairqueue import ConfigurationError
 from fairqueue.adapters import PARENT, Child, Ended
-from fairqueue_celery._publish.publish import workspaces_of_children
+from fairqueue_celery._publish.publish import child_waits
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Children:
         """Publish it; its job has the id of the task."""
         headers = {**(call.options.get("headers") or {}), PARENT: parent}
         call.apply_async(task_id=child.id, headers=headers, add_to_parent=False)
-        workspace, queue = workspaces_of_children.pop(child.id, (child.workspace, child.queue))
-        return replace(child, workspace=workspace, queue=queue)
+        sent = child_waits.sent(child.id)
+        return child if sent is None else replace(child, workspace=sent.workspace, queue=sent.queue)
 
     def ended(self, child: Child) -> Ended | None:
         """Ask the backend of its task; raises ConfigurationError if there is none."""
