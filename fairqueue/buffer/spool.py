@@ -41,10 +41,6 @@ RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
 SELECT = "SELECT number, kept, is_new, refused, job, payload FROM jobs"
 
-_own: set[Path] = set()
-"""The spools of this process, which the lock does not keep from itself."""
-os.register_at_fork(after_in_child=_own.clear)
-
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -125,12 +121,11 @@ class Spool:
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path, self._lock = path, lock
-        _own.add(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # payloads may be private
             self._db = _opened(path)
         except BaseException:
-            self._unlock()
+            self.unlock()
             raise
 
     @classmethod
@@ -145,7 +140,7 @@ class Spool:
     @classmethod
     def adopt(cls, path: Path) -> Spool | None:
         """Take one whose process has ended; None: it is in use, or has just been removed."""
-        lock = None if path in _own else _lock(path)
+        lock = _lock(path)
         if lock is None:
             return None
         if not path.exists():
@@ -202,11 +197,11 @@ class Spool:
         if is_empty:
             for end in (".db", ".db-wal", ".db-shm", ".lock"):
                 self.path.with_suffix(end).unlink(missing_ok=True)
-        self._unlock()
+        self.unlock()
 
-    def _unlock(self) -> None:
+    def unlock(self) -> None:
+        """Hold the lock no more; in a forked child, leave it to the parent."""
         os.close(self._lock)
-        _own.discard(self.path)
 
 
 def _up_to(size: int, rows: Iterator[tuple[Any, ...]]) -> Iterator[Kept]:
@@ -218,10 +213,10 @@ def _up_to(size: int, rows: Iterator[tuple[Any, ...]]) -> Iterator[Kept]:
 
 
 def _lock(path: Path) -> int | None:
-    """Lock the file beside a spool; None: another process has. A forked child inherits no lock."""
+    """Lock the file beside a spool; None: it is locked, here or elsewhere."""
     lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         return None

@@ -377,7 +377,7 @@ def test_a_definition_that_no_worker_can_compute(play: Play) -> None:
 def test_one_of_another_kind_of_worker(play: Play) -> None:
     """Due ones of other runners neither run here nor keep others from it."""
     play.put(every=10)
-    put = {"next": str(BEGIN + 1), "delay": "0", "boot": "-", "digest": "d", "definition": "{}"}
+    put = {"next": str(BEGIN + 1), "delay": "0", "boot": "-", "definition": "{}"}
     for n in range(150):
         play.store.put_schedule("a", f"other {n}", runner="celery", **put)
     play.clock.advance(10)
