@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from fairqueue._context import JobContext, running_job
 from fairqueue._publish.unique_outcomes import Latest
@@ -34,7 +35,8 @@ _waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
 class Sent:
     """What this process has sent."""
 
-    core: FairQueue
+    core: FairQueue | None
+    """None: no running job has sent it."""
     workspace: str
     queue: str
     task: str
@@ -53,7 +55,8 @@ class ChildWaits:
     ) -> None:
         """Remember what was sent, and where; ``name`` is its id in its framework."""
         of = str(workspace or core.settings.default_workspace)
-        self._sent.keep(name, Sent(core, of, queue, task, job))
+        by = core if running_job(core.store.store_id) is not None else None
+        self._sent.keep(name, Sent(by, of, queue, task, job))
 
     def sent(self, name: str) -> Sent | None:
         """Return what was sent under an id; None: nothing here, or 1,000 others since."""
@@ -68,7 +71,8 @@ class ChildWaits:
     def waiting(self, names: Iterable[str]) -> Iterator[None]:
         """Inside the block, the job that runs here waits for these; inner blocks do not count."""
         job = None if _waits.get() else running_job()
-        found = [] if job is None else [self._sent[n] for n in names if n in self._sent]
+        sent = [] if job is None else map(self._sent.get, names)
+        found = [each for each in sent if each is not None and each.core is not None]
         if job is None or not found:
             yield
             return
@@ -96,8 +100,8 @@ class ChildWaits:
 
     def _is_told(self, job: JobContext, child: Sent) -> bool:
         """Tell it if this child has no slot."""
-        views = child.core.views
-        found = views.why(child.job_id, workspace=job.workspace, queue=child.queue)
+        core: Any = child.core
+        found = core.views.why(child.job_id, workspace=job.workspace, queue=child.queue)
         text = _text(job, child, found)
         if text is None:
             return False
@@ -105,7 +109,7 @@ class ChildWaits:
             self._told.add((job.task, child.task))
             log.warning("%s", text)
         known = job.fence, job.workspace, job.job_id, child.queue, child.job_id
-        for shard in child.core.store.shards:
+        for shard in core.store.shards:
             if shard.is_leased(job.fence):
                 shard.note_wait(BlockedWait(*known, text))
         return True

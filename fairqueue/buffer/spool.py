@@ -36,6 +36,7 @@ LOG_BYTES = 32 * 2**20
 of it."""
 INSERT = "INSERT INTO jobs (store, server, kept, is_new, job, payload) VALUES (?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
+DROP = "DELETE FROM jobs WHERE ? IS NULL OR json_extract(job, '$.id') = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
@@ -99,10 +100,10 @@ def read_all(path: Path) -> list[Kept]:
         return [_read(row) for row in db.execute(f"{SELECT} ORDER BY number")]
 
 
-def change(path: Path, statement: str, *values: Any) -> None:
-    """Change a spool, whichever process has it."""
+def change(path: Path, statement: str, *values: Any) -> int:
+    """Change a spool, whichever process has it; return how many of its rows."""
     with closing(_opened(path)) as db, db:
-        db.execute(statement, values)
+        return db.execute(statement, values).rowcount
 
 
 def _opened(path: Path) -> sqlite3.Connection:

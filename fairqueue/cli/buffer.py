@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue
-from fairqueue.buffer import DELETE, RETRY, Outages, change, check_folder, read_all, spools_in
+from fairqueue.buffer.outages import Outages
+from fairqueue.buffer.spool import DROP, RETRY, change, check_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
 from fairqueue.cli._output import confirm
@@ -70,12 +71,5 @@ def _send(core: FairQueue, path: Path) -> Answer:
 def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
     what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
     confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
-    found = [
-        (spool, each.number)
-        for spool in spools_in(path)
-        for each in read_all(spool)
-        if job is None or each.job.id == job
-    ]
-    for spool, number in found:
-        change(spool, DELETE, number)
-    return Answer({"dropped": len(found)}, f"{count_jobs(len(found))} dropped", code=not found)
+    dropped = sum(change(spool, DROP, job, job) for spool in spools_in(path))
+    return Answer({"dropped": dropped}, f"{count_jobs(dropped)} dropped", code=not dropped)
