@@ -91,12 +91,9 @@ set_aside | hash | `kind name`: when, and the text of what could not be read; `#
 imported | hash | kind of list: messages imported | never
 totals | hash | `leases_expired`, `dead_…`, `ticks_…`: how often, since the store began | never
 waits | hash | fence: the job whose result it awaits in vain | expires
-workers | zset | `owner node software`, by the last sign of life | a day later
-worker_queues | hash | owner: `lease limits slots more queue …`: 0 if it stopped, digests
-  of its limits and, behind a `/`, of `app_tasks`,
-  its slots, its queues and how many more | with its owner
-app_tasks | hash | digest: `app`, and the tasks that its workers know, `*` if they are too many
-  | rebuild: no owner in `worker_queues` tells it
+workers | hash | owner: `seen node software lease limits/digest slots more queue …`, `lease` 0 if
+  it stopped; `#digest`: its app, and the tasks that it knows, `*` if they are too many
+  | rebuild: a day after its last sign of life; no owner tells it
 activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
   minute or an hour, packed; `*`: several; 200 at most | expires
 finished_jobs | list | last ended jobs, newest first | never

@@ -37,7 +37,7 @@ from fairqueue._types import (
     Renewed,
 )
 from fairqueue._validation import check_name, check_queues, seconds_from_zero, seconds_of_delay
-from fairqueue.buffer import Outages
+from fairqueue.buffer.outages import Outages
 from fairqueue.errors import (
     CapacityExceeded,
     ConfigurationError,

@@ -165,9 +165,14 @@ class SentChild:
     workspace: str
     queue: str
     task: str
+    owner: str = ""
+    """Of ``why``: the owner that runs it now, if it runs; and for how long."""
+    seconds: float = 0.0
 
     def __str__(self) -> str:
-        return f"{printable(self.name)} (task {printable(self.task)}, {self.id})"
+        said = f"{printable(self.name)} (task {printable(self.task)}, {self.id}"
+        runs = f", runs for {duration(self.seconds)} on {printable(self.owner)}"
+        return f"{said}{runs * bool(self.owner)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,8 +217,6 @@ class WorkerRow:
     """The length of its leases; 0: it has said that it stops; None: not known."""
     limits: str = ""
     """A digest of the limits that it is configured with; empty: none, or not known."""
-    declares: str = ""
-    """A digest of what it declares; empty: an earlier release, or one that tells nothing."""
     app: str = ""
     """The setting ``app``, or what its framework calls it; empty: not known."""
     tasks: tuple[str, ...] | None = None

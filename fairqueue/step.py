@@ -26,16 +26,15 @@ from fairqueue._publish.must_publish import publish_until_answered
 from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._threads import native_lock
 from fairqueue._worker.children import (
+    FAILED,
     SETTLES_SECONDS,
     Child,
     Ended,
     Framework,
     InPlace,
-    failed_key,
     id_of,
     is_over,
     key_of,
-    look,
     number_of,
 )
 from fairqueue.errors import (
@@ -216,7 +215,7 @@ class _Steps:
                 )
             if self.job.store is not None:
                 line = f"{encode(name)} {seconds:.3f} {text}"
-                kept = self._until_answered(lambda: self._ask("note_step", name, line))
+                kept = self._until_answered(lambda: self._note(name, line))
                 if kept is None:
                     raise self._lost()
                 text = kept.split(" ", 2)[2]
@@ -228,7 +227,7 @@ class _Steps:
         """The task has ended well. If this fails, its steps expire."""
         try:
             if self.job.store is not None and self._kept:
-                self._ask("drop_steps")
+                self._note("", "ended")
         except Exception as error:  # noqa: BLE001 - the task has succeeded
             log.warning("the finished steps of %s stay for 30 days: %s", self._name, error)
 
@@ -245,9 +244,7 @@ class _Steps:
             child_id = id_of(self.job.workspace, self.task_id, name, number)
             call, *named = framework.call(task, args, kwargs)
             child = Child(child_id, self.job.workspace, *named)
-            if awaited:
-                self._results(name, child)
-            if not self._has_ended(child):
+            if self._ended(name, child, awaited=awaited) is None:
                 child = framework.send(call, child, [self.job.workspace, self.task_id])
             self.keep(key_of(name, number), astuple(child), started)
             return child
@@ -262,10 +259,11 @@ class _Steps:
                 f"step.result({name!r}) of {self._name}: no child of this name was sent before; "
                 "call step.send first, or step.invoke"
             )
-        started, look_for = time.monotonic(), self._results(name, child)
-        ended = look(look_for)
+        started, ended = time.monotonic(), self._ended(name, child)
         if ended is None and self.job.store is not None and is_over(self.job.store(), child):
-            ended = look(look_for, within_seconds=SETTLES_SECONDS)
+            until = time.monotonic() + SETTLES_SECONDS
+            while (ended := self._ended(name, child)) is None and time.monotonic() < until:
+                time.sleep(0.1)
             if ended is None:
                 self._failed.append(name)
                 raise ChildLost(
@@ -286,24 +284,23 @@ class _Steps:
         try:
             for name in self._failed:
                 number = number_of(name, self._kept or ())
-                self.keep(failed_key(name, number), None, time.monotonic())
+                self.keep(key_of(name, f"{FAILED}{number}"), None, time.monotonic())
         except FairQueueError as error:
             log.warning("the failed children of %s fail it again: %s", self._name, error)
 
-    def _has_ended(self, child: Child) -> bool:
-        """Whether an earlier run has sent it, and could not note that."""
-        try:
-            return self._framework.results(child)() is not None
-        except ConfigurationError:
-            return False  # only the id of its job tells
-
-    def _results(self, name: str, child: Child) -> Callable[[], Ended | None]:
-        if self.job.store is not None and not self.job.redeliverable:
+    def _ended(self, name: str, child: Child, *, awaited: bool = True) -> Ended | None:
+        """Look for the result of a child; ConfigurationError: it is awaited, and none can come."""
+        if awaited and self.job.store is not None and not self.job.redeliverable:
             raise ConfigurationError(
                 f"{self._name} cannot wait for child {name!r}, since a task that is acked early "
                 "cannot be suspended: set acks_late=True"
             )
-        return self._framework.results(child)
+        try:
+            return self._framework.ended(child)
+        except ConfigurationError:
+            if awaited:
+                raise
+            return None  # only the id of its job tells whether an earlier run has sent it
 
     def _child(self, name: str) -> Child | None:
         kept = self._kept_now()
@@ -335,16 +332,15 @@ class _Steps:
             found = self._until_answered(lambda: store.steps(job.workspace, self.task_id))
         except ValueError as error:
             log.warning("%s; all of them run again", error)
-            self._until_answered(lambda: self._ask("drop_steps", unread=True))
+            self._until_answered(lambda: self._note("", "unread"))
             found = {}
         return dict(found)
 
-    def _ask(self, operation: str, *args: str, **how: bool) -> Any:
+    def _note(self, step: str, line: str) -> str | None:
         job: Any = self.job
-        act = getattr(job.store(), operation)
-        return act(
-            job.fence, job.workspace, self.task_id, *args, early=not job.redeliverable, **how
-        )
+        of = job.fence, job.workspace, self.task_id
+        kept: str | None = job.store().note_step(*of, step, line, early=not job.redeliverable)
+        return kept
 
     def _until_answered(self, ask: Callable[[], Any]) -> Any:
         """What has run is not forgotten because the store is away for a moment."""

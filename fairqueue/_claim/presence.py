@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
-from hashlib import blake2b
 from importlib.metadata import version
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
-from fairqueue._stores.row_readers import app_text
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
 from fairqueue._utils import Throttle
@@ -139,13 +137,11 @@ class Presence:
 
     def _tell(self, shards: Sequence[Store], owner: str, *, lease_seconds: float) -> None:
         """Tell all that answer; raise if none does."""
-        errors, app, declares = Errors(), App(self._app), ""
-        if self._tasks is not None:
-            app = App(self._app, tuple(self._tasks()))
-            declares = blake2b(app_text(app).encode(), digest_size=8).hexdigest()
+        errors = Errors()
+        app = None if self._tasks is None else App(self._app, tuple(self._tasks()))
 
         def tell(shard: Store) -> bool:
-            is_known = shard.heartbeat(
+            shard.heartbeat(
                 owner,
                 self.node,
                 self.software,
@@ -153,10 +149,8 @@ class Presence:
                 slots=self._slots() if self._slots is not None else None,
                 lease_seconds=lease_seconds,
                 limits=self._limits,
-                declares=declares,
+                app=app,
             )
-            if declares and not is_known:
-                shard.declare_tasks(declares, app)
             return True
 
         if not any([*answers(shards, tell, errors)]):

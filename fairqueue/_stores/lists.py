@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from hashlib import blake2b
 from heapq import nsmallest
 from itertools import count, islice
 from typing import Any, Literal
@@ -150,10 +151,7 @@ class ListStore(OperatorStore):
     def workers(self) -> Iterator[list[WorkerRow]]:
         """Yield pages of owners that gave a sign of life, in no order, without what they run."""
         for now, words in self._pages("workers", count=PAGE):
-            threes = zip(words[::3], words[1::3], words[2::3], strict=True)
-            yield [
-                row_readers.worker(text, float(seen), takes, now) for text, seen, takes in threes
-            ]
+            yield row_readers.workers(words, now)
 
     def heartbeat(
         self,
@@ -165,31 +163,21 @@ class ListStore(OperatorStore):
         slots: int | None = None,
         lease_seconds: float = 30.0,
         limits: str = "",
-        declares: str = "",
-    ) -> bool:
+        app: App | None = None,
+    ) -> None:
         """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
 
         Of ``queues`` (None: not known) the first 4,000 bytes are kept. ``lease_seconds`` 0: it has
-        stopped. ``limits`` is a digest of those that it configures, ``declares`` one of what it
-        declares; False: that is not known here, see :meth:`declare_tasks`.
+        stopped. ``limits`` is a digest of those that it configures, ``app`` what it declares, of
+        which a digest is sent, and the rest if that is not known here.
         """
-        about = f"{encode(node) or '-'} {encode(software) or '-'}"
-        digests = f"{limits or '-'}/{declares}" if declares else limits
-        takes = row_readers.takes(queues, slots, lease_seconds, digests)
-        named = encode(owner)
-        return bool(
-            self._call("heartbeat", owner=named, about=about, takes=takes, declares=declares)
-        )
-
-    def declare_tasks(self, digest: str, app: App) -> None:
-        """Keep what workers of an app declare, under its digest."""
-        self._call("declare_tasks", digest=digest, text=row_readers.app_text(app))
-
-    def declared(self) -> Iterator[tuple[str, App]]:
-        """Give what the workers of a day have declared, by its digest."""
-        found = self._call("declared")
-        for digest, text in zip(found[::2], found[1::2], strict=True):
-            yield digest.decode(), row_readers.app(text)
+        text = "" if app is None else row_readers.app_text(app)
+        digest = text and blake2b(text.encode(), digest_size=8).hexdigest()
+        digests = f"{limits or '-'}/{digest}"
+        about = row_readers.about((node, software), queues, slots, lease_seconds, digests)
+        named = {"owner": encode(owner), "about": about, "digest": digest}
+        if not self._call("heartbeat", **named, app=""):
+            self._call("heartbeat", **named, app=text)
 
     def why(
         self,

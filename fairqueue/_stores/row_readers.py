@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -162,37 +162,48 @@ def task(row: bytes) -> TaskRow:
     )
 
 
-def takes(
-    queues: Sequence[str] | None, slots: int | None, lease_seconds: float, limits: str
+def about(
+    names: Sequence[str],
+    queues: Sequence[str] | None,
+    slots: int | None,
+    lease_seconds: float,
+    digests: str,
 ) -> str:
-    """Write an owner's queues, as many as there is room for."""
-    names = [encode(queue) for queue in queues or ()]
-    ends = accumulate(len(name) + 1 for name in names)
+    """Write an owner's node and software, and its queues, as many as there is room for."""
+    taken = [encode(queue) for queue in queues or ()]
+    ends = accumulate(len(name) + 1 for name in taken)
     kept = sum(end <= MOST_TAKES_BYTES for end in ends)
-    more = "-" if queues is None else str(len(names) - kept)
-    words = [f"{lease_seconds:g}", limits or "-", "-" if slots is None else str(slots), more]
-    return " ".join([*words, *names[:kept]])
+    more = "-" if queues is None else str(len(taken) - kept)
+    words = [f"{lease_seconds:g}", digests, "-" if slots is None else str(slots), more]
+    return " ".join([*(encode(name) or "-" for name in names), *words, *taken[:kept]])
 
 
-def worker(text: bytes, seen: float, takes: bytes, now: float) -> WorkerRow:
-    """Read one owner, its last sign of life, and its queues, if they are known."""
-    owner, node, software = text.split(b" ")
-    lease, limits, slots, more, *queues = takes.split(b" ") if takes else [b"-"] * 4
-    limits, _, declares = limits.partition(b"/")
-    name = decode(owner)
+def workers(words: Sequence[bytes], now: float) -> list[WorkerRow]:
+    """Read owners, each with what its app has declared."""
+    texts = dict(zip(words[::2], words[1::2], strict=True))
+    apps = {name[1:]: _app(text) for name, text in texts.items() if name.startswith(b"#")}
+    owners = ((name, text) for name, text in texts.items() if not name.startswith(b"#"))
+    return [_worker(decode(owner), text.split(b" "), apps, now) for owner, text in owners]
+
+
+def _worker(owner: str, words: Sequence[bytes], apps: Mapping[bytes, App], now: float) -> WorkerRow:
+    seen, node, software, lease, limits, slots, more, *queues = words
+    limits, _, digest = limits.partition(b"/")
+    app = apps.get(digest, App())
     return WorkerRow(
-        worker=name if node == b"-" else decode(node),
-        owner=name,
+        worker=owner if node == b"-" else decode(node),
+        owner=owner,
         software="" if software == b"-" else decode(software),
-        last_seen=seen,
-        silent_seconds=max(0.0, now - seen),
+        last_seen=float(seen),
+        silent_seconds=max(0.0, now - float(seen)),
         running=0,
         slots=_whole(slots),
         queues=None if more == b"-" else tuple(map(decode, queues)),
         more_queues=_whole(more) or 0,
         lease_seconds=_number(lease),
         limits="" if limits == b"-" else limits.decode(),
-        declares=declares.decode(),
+        app=app.name,
+        tasks=app.tasks,
     )
 
 
@@ -202,7 +213,7 @@ def app_text(app: App) -> str:
     return f"{encode(app.name) or '-'}\n{names if tells else '*'}"
 
 
-def app(text: bytes) -> App:
+def _app(text: bytes) -> App:
     name, _, tasks = text.partition(b"\n")
     known = None if tasks == b"*" else tuple(map(decode, tasks.split()))
     return App("" if name == b"-" else decode(name), known)

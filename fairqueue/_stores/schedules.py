@@ -29,7 +29,6 @@ class StoredSchedule(NamedTuple):
     delay: str
     boot: str
     seen: str
-    digest: str
     definition: str = "{}"
 
     @property

@@ -160,21 +160,12 @@ class StoreBase(ListStore, ScheduleStore):
         """Keep the value of a step; return the line that is kept. None: the lease is lost.
 
         The first run that has kept one counts. ``line``: its encoded name, seconds and value.
-        ``early``: the job was acked early, and needs no lease.
+        ``early``: the job was acked early, and needs no lease. Without a step all are dropped, as
+        ``line`` says: ``ended``, the task well, once its job is gone; ``unread``, set aside.
         """
-        of = _of_steps(workspace, task_id, early=early)
-        kept = self._call("note_step", fence=fence, **of, step=encode(step), line=line)
+        named = {"workspace": encode(workspace), "task_id": encode(task_id), "step": encode(step)}
+        kept = self._call("note_step", fence=fence, **named, early=int(early), line=line)
         return kept.decode() if kept else None
-
-    def drop_steps(
-        self, fence: int, workspace: str, task_id: str, *, early: bool, unread: bool = False
-    ) -> bool:
-        """Drop the steps of a task that ends well, once its job is gone; False: the lease is lost.
-
-        ``unread``: they cannot be read, and are set aside.
-        """
-        of = _of_steps(workspace, task_id, early=early)
-        return bool(self._call("drop_steps", fence=fence, **of, unread=int(unread)))
 
     def wake_parent(self, workspace: str, task_id: str) -> bool:
         """A child of this task has ended; False: its job runs, or there is none."""
@@ -411,7 +402,3 @@ class Store(PermitStore, MovesStore, StoreBase):
     def is_leased(self, fence: int) -> bool:
         """Return whether a fence still holds a lease."""
         return bool(self.engine.command("HEXISTS", self.engine.keys.key("leases"), fence))
-
-
-def _of_steps(workspace: str, task_id: str, *, early: bool) -> dict[str, Value]:
-    return {"workspace": encode(workspace), "task_id": encode(task_id), "early": int(early)}

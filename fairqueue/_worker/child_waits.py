@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from fairqueue._context import JobContext, running_job
+from fairqueue._publish.unique_outcomes import Latest
 from fairqueue._queue import FairQueue
 from fairqueue._types import JobId
 from fairqueue.errors import FairQueueError
@@ -28,38 +29,51 @@ log = logging.getLogger("fairqueue.waits")
 LOOKS_AFTER_SECONDS = (1.0, 4.0, 15.0, 40.0)
 """A wait that is over by then costs no look; after the last look the wait is left alone."""
 
-REMEMBERED = 1000
-
 _waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
 
 
-@dataclass(frozen=True)
-class _Child:
-    core: FairQueue
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What this process has sent."""
+
+    core: FairQueue | None
+    """None: no running job has sent it."""
+    workspace: str
     queue: str
     task: str
-    job_id: str
+    job_id: JobId
 
 
 class ChildWaits:
-    """The waits of the jobs that run in this process, by the ids of their framework."""
+    """What this process has sent lately, by the ids of its framework, and the waits for it."""
 
     def __init__(self) -> None:
-        self._children: OrderedDict[str, _Child] = OrderedDict()
+        self._sent: Latest[Sent] = Latest()
         self._told: set[tuple[str, str]] = set()
 
-    def published(self, core: FairQueue, name: str, queue: str, task: str, job: JobId) -> None:
-        """Remember what a running job has published; ``name`` is its id in its framework."""
-        if running_job(core.store.store_id) is not None:
-            self._children[name] = _Child(core, queue, task, str(job))
-            if len(self._children) > REMEMBERED:
-                self._children.popitem(last=False)
+    def published(
+        self, core: FairQueue, name: str, workspace: object, queue: str, task: str, job: JobId
+    ) -> None:
+        """Remember what was sent, and where; ``name`` is its id in its framework."""
+        of = str(workspace or core.settings.default_workspace)
+        by = core if running_job(core.store.store_id) is not None else None
+        self._sent.keep(name, Sent(by, of, queue, task, job))
+
+    def sent(self, name: str) -> Sent | None:
+        """Return what was sent under an id; None: nothing here, or 1,000 others since."""
+        return self._sent.get(name)
+
+    def job_of(self, name: str) -> str:
+        """Return the id of its job, which is its own, unless another job had that."""
+        sent = self._sent.get(name)
+        return sent.job_id if sent else name
 
     @contextmanager
     def waiting(self, names: Iterable[str]) -> Iterator[None]:
         """Inside the block, the job that runs here waits for these; inner blocks do not count."""
         job = None if _waits.get() else running_job()
-        found = [] if job is None else [self._children[n] for n in names if n in self._children]
+        sent = [] if job is None else map(self._sent.get, names)
+        found = [each for each in sent if each is not None and each.core is not None]
         if job is None or not found:
             yield
             return
@@ -75,7 +89,7 @@ class ChildWaits:
             over.set()
             _waits.reset(token)
 
-    def _watch(self, over: threading.Event, job: JobContext, children: list[_Child]) -> None:
+    def _watch(self, over: threading.Event, job: JobContext, children: list[Sent]) -> None:
         for seconds in LOOKS_AFTER_SECONDS:
             if over.wait(seconds):
                 return
@@ -85,10 +99,10 @@ class ChildWaits:
             except FairQueueError:  # the store is away: the next look asks it again
                 continue
 
-    def _is_told(self, job: JobContext, child: _Child) -> bool:
+    def _is_told(self, job: JobContext, child: Sent) -> bool:
         """Tell it if this child has no slot."""
-        views = child.core.views
-        found = views.why(child.job_id, workspace=job.workspace, queue=child.queue)
+        core: Any = child.core
+        found = core.views.why(child.job_id, workspace=job.workspace, queue=child.queue)
         text = _text(job, child, found)
         if text is None:
             return False
@@ -96,13 +110,13 @@ class ChildWaits:
             self._told.add((job.task, child.task))
             log.warning("%s", text)
         known = job.fence, job.workspace, job.job_id, child.queue, child.job_id
-        shard = child.core.store.of_fence(job.fence)
+        shard = core.store.of_fence(job.fence)
         if shard is not None and shard.is_leased(job.fence):
             note_wait(shard, BlockedWait(*known, text))
         return True
 
 
-def _text(job: JobContext, child: _Child, found: Why) -> str | None:
+def _text(job: JobContext, child: Sent, found: Why) -> str | None:
     """Say what is wrong and what to do; None: the child can start, or is blocked otherwise."""
     if found.state is not JobState.WAITING or found.workspace != job.workspace:
         return None

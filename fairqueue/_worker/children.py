@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -25,7 +24,7 @@ POLL_SECONDS = 30.0
 SETTLES_SECONDS = 1.0
 """A framework may store the result of a child a moment after its job has ended."""
 FAILED = "failed "
-"""What has failed may be sent again, under another id, by the next attempt of its parent."""
+"""Before a child's number: the next attempt of its parent sends another, under another id."""
 
 OVER = {JobState.ENDED, JobState.DEAD, JobState.UNKNOWN}
 
@@ -52,8 +51,8 @@ class Framework(Protocol):
     def send(self, call: Any, child: Child, parent: list[str]) -> Child:
         """Publish it, exempt from capacity, unless its id is there already; say where it is."""
 
-    def results(self, child: Child) -> Callable[[], Ended | None]:
-        """Return what looks for its result: None, it has not ended. Or raise ConfigurationError."""
+    def ended(self, child: Child) -> Ended | None:
+        """Look for its result: None, it has not ended. Or raise ConfigurationError."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +81,9 @@ class InPlace:
             self._ended[child.id] = Ended(error=error)
         return child
 
-    def results(self, child: Child) -> Callable[[], Ended | None]:
-        """They are there."""
-        return partial(self._ended.get, child.id)
+    def ended(self, child: Child) -> Ended | None:
+        """It has, where it was sent."""
+        return self._ended.get(child.id)
 
 
 def id_of(workspace: str, task_id: str, name: str, number: int) -> str:
@@ -92,33 +91,20 @@ def id_of(workspace: str, task_id: str, name: str, number: int) -> str:
     return str(uuid5(NAMESPACE_URL, json.dumps([workspace, task_id, name, number])))
 
 
-def key_of(name: str, number: int) -> str:
+def key_of(name: str, number: int | str) -> str:
     """Return the key under which a child is noted among the steps; a name has no line break."""
     return f"{name}\n{number}"
 
 
-def failed_key(name: str, number: int) -> str:
-    """Return the key that says that a child has failed, so that another one may be sent."""
-    return f"{name}\n{FAILED}{number}"
-
-
 def number_of(name: str, kept: Iterable[str]) -> int:
     """Return which child of this name is the present one."""
-    return sum(key.startswith(f"{name}\n{FAILED}") for key in kept)
+    return sum(key.startswith(key_of(name, FAILED)) for key in kept)
 
 
 def is_over(store: Any, child: Child) -> bool:
     """Whether a child that has no result is alive no more."""
     found = store.why(workspace=child.workspace, job_id=child.id, queue=None)
     return found.state in OVER
-
-
-def look(results: Callable[[], Ended | None], *, within_seconds: float = 0.0) -> Ended | None:
-    """Look for the end of a child until there is one or the time is up."""
-    until = time.monotonic() + within_seconds
-    while (ended := results()) is None and time.monotonic() < until:
-        time.sleep(0.1)
-    return ended
 
 
 def wake_parent(store: Any, parent: Any) -> None:

@@ -23,7 +23,6 @@ from fairqueue._publish.must_publish import publish_or_default as publish_or_def
 from fairqueue._publish.must_publish import publish_until_answered as publish_until_answered
 from fairqueue._publish.must_publish import workspace_or_current as workspace_or_current
 from fairqueue._publish.new_job import check_on_unavailable as check_on_unavailable
-from fairqueue._publish.unique_outcomes import Latest as Latest
 from fairqueue._publish.unique_outcomes import UniqueOutcomes as UniqueOutcomes
 from fairqueue._publish.unique_outcomes import job_ids as job_ids
 from fairqueue._publish.unique_outcomes import message_id_of as message_id_of
@@ -86,6 +85,7 @@ from fairqueue.adapters.error_translation import translate_errors as translate_e
 from fairqueue.messages import PARENT as PARENT
 from fairqueue.operate.statuses import JobWatch as JobWatch
 from fairqueue.operate.unseen_names import similar_names as similar_names
+from fairqueue.schedules import Core as Core
 from fairqueue.schedules import Due as Due
 from fairqueue.schedules import Placed as Placed
 from fairqueue.schedules import Runner as Runner

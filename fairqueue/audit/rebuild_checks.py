@@ -58,13 +58,6 @@ def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
         yield ("key", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
-def _queues_are_of_known_workers(a: Audit) -> Iterator[Found]:
-    known = {text.split(" ")[0] for text in a.space.one("workers", {})}
-    for owner in sorted(set(a.space.one("worker_queues", {})) - known):
-        text = f"queues are kept of a worker that is not known: {decode(owner)!r}"
-        yield ("field", "worker_queues", owner), text
-
-
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _counts_have_a_time),
     ("I11", _keys_of_jobs_are_unique_keys),
@@ -72,5 +65,4 @@ REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _unused_queues_hold_nothing),
     ("I11", _kinds_are_known),
     ("I11", _the_rebuild_goes_on),
-    ("I11", _queues_are_of_known_workers),
 )

@@ -75,6 +75,8 @@ class Outages:
 
     def begin_in_child(self) -> None:
         """Leave the spools to the parent: their connections must not be closed here."""
+        for spool in self._spools:
+            spool.unlock()
         _of_parents.extend(self._spools)
         self._begin()
 
@@ -85,9 +87,8 @@ class Outages:
                 self._stopped.set()
             for spool in self._spools:
                 spool.close()
-            self._spools, self._rows, self._stopped = [], 0, None
-            self._breakers.clear()
-            sender, self._sender = self._sender, None
+            sender = self._sender
+            self._begin()
         if sender is not None:
             sender.close()
 

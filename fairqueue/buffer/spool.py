@@ -37,16 +37,13 @@ LOG_BYTES = 32 * 2**20
 of it."""
 INSERT = "INSERT INTO jobs (store, server, kept, is_new, job, payload) VALUES (?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
+DROP = "DELETE FROM jobs WHERE ? IS NULL OR json_extract(job, '$.id') = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
 SELECT = "SELECT number, kept, store, is_new, refused, job, payload FROM jobs"
 
 _NAME = re.compile(r"\d+-[0-9a-f]{16}\.db")
-
-_own: set[Path] = set()
-"""The spools of this process, which the lock does not keep from itself."""
-os.register_at_fork(after_in_child=_own.clear)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +105,10 @@ def read_all(path: Path) -> list[Kept]:
         return [_read(row) for row in db.execute(f"{SELECT} ORDER BY number")]
 
 
-def change(path: Path, statement: str, *values: Any) -> None:
-    """Change a spool, whichever process has it."""
+def change(path: Path, statement: str, *values: Any) -> int:
+    """Change a spool, whichever process has it; return how many of its rows."""
     with closing(_opened(path)) as db, db:
-        db.execute(statement, values)
+        return db.execute(statement, values).rowcount
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -132,12 +129,11 @@ class Spool:
         self.path, self._lock = path, lock
         self.sent: list[tuple[int]] = []
         """The numbers of jobs that were sent, until the disk has taken them out."""
-        _own.add(path)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # payloads may be private
             self._db = _opened(path)
         except BaseException:
-            self._unlock()
+            self.unlock()
             raise
 
     @classmethod
@@ -152,7 +148,7 @@ class Spool:
     @classmethod
     def adopt(cls, path: Path) -> Spool | None:
         """Take one whose process has ended; None: it is in use, or has just been removed."""
-        lock = None if path in _own else _lock(path)
+        lock = _lock(path)
         if lock is None:
             return None
         if not path.exists():
@@ -218,11 +214,11 @@ class Spool:
                 for end in (".db", ".db-wal", ".db-shm", ".lock"):
                     self.path.with_suffix(end).unlink(missing_ok=True)
         finally:
-            self._unlock()
+            self.unlock()
 
-    def _unlock(self) -> None:
+    def unlock(self) -> None:
+        """Hold the lock no more; in a forked child, leave it to the parent."""
         os.close(self._lock)
-        _own.discard(self.path)
 
 
 def _up_to(size: int, rows: Iterator[tuple[Any, ...]]) -> Iterator[Kept]:
@@ -234,10 +230,10 @@ def _up_to(size: int, rows: Iterator[tuple[Any, ...]]) -> Iterator[Kept]:
 
 
 def _lock(path: Path) -> int | None:
-    """Lock the file beside a spool; None: another process has. A forked child inherits no lock."""
+    """Lock the file beside a spool; None: it is locked, here or elsewhere."""
     lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         return None

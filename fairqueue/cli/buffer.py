@@ -5,16 +5,19 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from fairqueue import FairQueue
-from fairqueue.buffer import DELETE, RETRY, Kept, Outages, change, check_folder, read_all, spools_in
+from fairqueue.buffer.outages import Outages
+from fairqueue.buffer.spool import DROP, RETRY, Kept, change, check_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
+
+T = TypeVar("T")
 
 HEAD = ("job", "workspace", "queue", "task", "refused", "kept for")
 
@@ -53,15 +56,17 @@ def _list(path: Path) -> Answer:
     return Answer({"jobs": rows}, table(HEAD, cells, left=5) if rows else "No job is buffered.")
 
 
-def _kept(path: Path) -> Iterator[tuple[Path, Kept]]:
-    """Yield each job with its file; a file that cannot be read holds up no other."""
+def _each(path: Path, do: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:
+    """Do it to each file, and yield what that gives; one that is damaged holds up no other."""
     for spool in spools_in(path):
         try:
-            found = read_all(spool)
+            yield spool, do(spool)
         except (OSError, sqlite3.Error) as error:
             click.echo(f"{printable(str(spool))} cannot be read: {error}", err=True)
-        else:
-            yield from ((spool, each) for each in found)
+
+
+def _kept(path: Path) -> Iterator[tuple[Path, Kept]]:
+    return ((spool, each) for spool, found in _each(path, read_all) for each in found)
 
 
 def _send(core: FairQueue, path: Path) -> Answer:
@@ -86,9 +91,5 @@ def _send(core: FairQueue, path: Path) -> Answer:
 def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
     what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
     confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
-    found = [
-        (spool, each.number) for spool, each in _kept(path) if job is None or each.job.id == job
-    ]
-    for spool, number in found:
-        change(spool, DELETE, number)
-    return Answer({"dropped": len(found)}, f"{count_jobs(len(found))} dropped", code=not found)
+    dropped = sum(n for _, n in _each(path, lambda spool: change(spool, DROP, job, job)))
+    return Answer({"dropped": dropped}, f"{count_jobs(dropped)} dropped", code=not dropped)

@@ -6,14 +6,13 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job
 from fairqueue.errors import FairQueueError, UnknownTask
-from fairqueue.rows import App, QueueRow, WorkerRow
+from fairqueue.rows import QueueRow, WorkerRow
 
 log = logging.getLogger("fairqueue.publish")
 
@@ -25,19 +24,10 @@ MOST_REMEMBERED = 10_000
 """Tasks by queue; beyond that they are asked for again."""
 
 
-def with_apps(store: StoreBase, rows: Sequence[WorkerRow]) -> list[WorkerRow]:
-    """Add to each worker what its app has declared."""
-    apps = dict(store.declared()) if any(row.declares for row in rows) else {}
-    found = [apps.get(row.declares, App()) for row in rows]
-    return [
-        replace(row, app=app.name, tasks=app.tasks) for row, app in zip(rows, found, strict=True)
-    ]
-
-
 def living(store: StoreBase) -> list[WorkerRow]:
-    """Return the workers that live, by what they have said themselves, with what they declare."""
+    """Return the workers that live, by what they have said themselves."""
     rows = {row.owner: row for page in store.workers() for row in page}
-    return with_apps(store, [row for row in rows.values() if row.is_alive])
+    return [row for row in rows.values() if row.is_alive]
 
 
 def known_tasks(workers: Sequence[WorkerRow], queue: str) -> set[str] | None:

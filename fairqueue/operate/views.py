@@ -17,13 +17,13 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Scope, Stats, WithoutWorkspace
+from fairqueue._types import Scope, SentChild, Stats, WithoutWorkspace
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.explained import JobState, Why
+from fairqueue.explained import STEPS_SHOWN, JobState, Why
 from fairqueue.operate.blocked_waits import blocked_waits
 from fairqueue.operate.jobs import locate
-from fairqueue.operate.registry import living, unknown, unknown_jobs, with_apps
+from fairqueue.operate.registry import living, unknown, unknown_jobs
 from fairqueue.operate.unseen_names import hint_of_name
 from fairqueue.rows import (
     BlockedWait,
@@ -100,11 +100,23 @@ class Views:
         if found.job and found.state in {JobState.WAITING, JobState.SCHEDULED}:
             lacking = unknown(living(store), found.job.queue, found.job.task)
             found = replace(found, unknown_task=lacking)
+        if found.job and found.job.children:
+            sent = found.job.children
+            shown = *map(self._with_owner, sent[:STEPS_SHOWN]), *sent[STEPS_SHOWN:]
+            found = replace(found, job=replace(found.job, children=shown))
         if found.running:
             found = replace(found, waits=tuple(self._waits_of(found)))
         if found.workspace != self._settings.default_workspace:
             return found
         return replace(found, without_workspace=self._without_workspace(found))
+
+    def _with_owner(self, child: SentChild) -> SentChild:
+        """Say which owner runs it."""
+        store, queue = self._connected(), child.queue or None
+        found = store.why(workspace=child.workspace, job_id=child.id, queue=queue)
+        if found.state is not JobState.RUNNING:
+            return child
+        return replace(child, owner=found.detail or "", seconds=found.now - (found.since or 0))
 
     def unknown_tasks(self) -> Mapping[str, int]:
         """Return the tasks with jobs that no living worker of their queue knows, and how many.
@@ -351,7 +363,7 @@ class Views:
         rows = {row.owner: row for page in store.workers() for row in page}
         for held in chain.from_iterable(store.held("owner")):
             rows[held.name] = _seen_with(rows.get(held.name), held)
-        alive = with_apps(store, [row for row in rows.values() if gone or row.is_alive])
+        alive = (row for row in rows.values() if gone or row.is_alive)
         return sorted(alive, key=lambda row: (row.worker, row.owner))
 
 

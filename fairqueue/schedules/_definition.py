@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from fairqueue._connection import Connection
@@ -18,10 +17,6 @@ STORED, WANTED, TOO_MANY = 1, 2, -1
 MOST = 10_000  # as in lua/api/put_schedule.lua
 MOST_BYTES = 65_536  # it is read with each tick
 PUT_BY_CALL = "-"
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 class Core(NamedTuple):
@@ -50,13 +45,8 @@ class Placed(NamedTuple):
 
         ``boot``: when this process began by that clock, empty in its first call, or PUT_BY_CALL.
         """
-        definition = self._definition(when)
-        fields = {
-            "runner": self.runner,
-            "delay": f"{when.delay(self.workspace, self.name):.3f}",
-            "digest": f"{_digest(str(when.stored()))}.{_digest(definition)}",
-            "definition": definition,
-        }
+        delay = f"{when.delay(self.workspace, self.name):.3f}"
+        fields = {"runner": self.runner, "delay": delay, "definition": self._definition(when)}
         where = self.workspace, self.name
         status, now = store.put_schedule(*where, **fields, next="", boot=boot)
         if status == WANTED:

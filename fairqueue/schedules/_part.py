@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
 from uuid import UUID
 
 from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
-from fairqueue._publish.missing_workspace import MissingWorkspace
-from fairqueue._publish.new_job import NewJob, checked
 from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
 from fairqueue.rows import ScheduleRow
 from fairqueue.schedules._definition import PUT_BY_CALL, STORED, Core, Placed
-from fairqueue.schedules._ticker import Ticker
+from fairqueue.schedules._ticker import Runner, Ticker
 from fairqueue.schedules._timing import Schedule
-
-KEPT = ("queue", "task", "priority", "expires_seconds")
-"""What a definition keeps of a job, beside its payload."""
-ASKED = {*KEPT, "payload", "workspace"}
 
 
 class Schedules:
@@ -33,28 +25,8 @@ class Schedules:
     and StoreUnavailable if the store cannot be reached.
     """
 
-    kind = "core"
-    """Which workers publish the ticks of what is put here."""
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
-
-    def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
-        """Return the task that ticks publish, its call as JSON, and its workspace if it names one.
-
-        Here of a NewJob. Raises ConfigurationError for what cannot be kept.
-        """
-        if not isinstance(what, NewJob):
-            raise ConfigurationError(f"a schedule publishes a NewJob, not {type(what).__name__}")
-        given = {each.name for each in fields(what) if getattr(what, each.name) != each.default}
-        if others := ", ".join(sorted(given - ASKED)):
-            raise ConfigurationError(f"the job of a schedule cannot have {others}: leave it out")
-        settings = self.core.settings
-        place = settings.default_workspace if what.workspace is None else what.workspace
-        checked(replace(what, workspace=place), settings, MissingWorkspace(settings))
-        kept = {name: getattr(what, name) for name in KEPT}
-        kept["payload"] = b64encode(what.payload).decode()
-        return what.task or what.queue, kept, what.workspace
+    def __init__(self, core: Core, runner: Runner | None = None) -> None:
+        self.core, self._runner = core, runner or Runner(core)
 
     def start(self) -> Chores:
         """Publish ticks in a thread of this process, until the result's ``stop`` is called.
@@ -84,10 +56,10 @@ class Schedules:
             raise ConfigurationError(
                 "give a schedule=, or arguments of one, such as cron= or every="
             )
-        task, call, own = self.call_of(what)
+        task, call, own = self._runner.call_of(what)
         places = (workspace, own, current_workspace(), self.core.settings.default_workspace)
         given = check_name("workspace", next(place for place in places if place is not None))
-        placed = Placed(self.kind, given, _checked(name), task, call)
+        placed = Placed(self._runner.kind, given, _checked(name), task, call)
         job = Job("", given, "", call.get("task", task), b"")  # any queue: routes may change
         self.core.registry.refuse(job, Admission())
         store = self.core.connection.connected()

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from time import monotonic
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from fairqueue._context import tick_of, ticking
 from fairqueue._keys import encode
-from fairqueue._publish.new_job import NewJob
+from fairqueue._publish.missing_workspace import MissingWorkspace
+from fairqueue._publish.new_job import NewJob, checked
 from fairqueue._stores.schedules import StoredSchedule
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store, StoreBase
@@ -37,6 +39,9 @@ TOGETHER_SECONDS = 0.1  # ticks that follow each other sooner are published toge
 DECLARE_EVERY_SECONDS = 10.0
 LEAST_GRACE_SECONDS = 5.0  # a worker may die with a tick in its hands; another one needs 3 s
 LOG_EVERY_SECONDS = 30.0
+KEPT = ("queue", "task", "priority", "expires_seconds")
+"""What a definition keeps of a job, beside its payload."""
+ASKED = {*KEPT, "payload", "workspace"}
 
 
 class Due(NamedTuple):
@@ -54,17 +59,35 @@ class Due(NamedTuple):
 
 
 class Runner:
-    """Publishes the ticks of schedules of one kind, here those of the core alone.
+    """Knows what schedules of one kind publish, and publishes it; here that of the core alone.
 
-    An adapter has one of its own, which may also declare schedules.
+    An adapter has one of its own, which may also declare schedules, those of an ``owner``.
     """
 
-    names: tuple[str, ...] = ("core",)
-    """The runners of schedules that it publishes."""
+    kind = "core"
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, owner: str = "") -> None:
         self._core = core
+        self.names = (self.kind, f"{self.kind}/{owner}") if owner else (self.kind,)
+        """The runners of schedules that it publishes."""
         self._jobs: list[NewJob] = []
+
+    def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
+        """Return the task that ticks publish, its call as JSON, and its workspace if it names one.
+
+        Here of a NewJob. Raises ConfigurationError for what cannot be kept.
+        """
+        if not isinstance(what, NewJob):
+            raise ConfigurationError(f"a schedule publishes a NewJob, not {type(what).__name__}")
+        given = {each.name for each in fields(what) if getattr(what, each.name) != each.default}
+        if others := ", ".join(sorted(given - ASKED)):
+            raise ConfigurationError(f"the job of a schedule cannot have {others}: leave it out")
+        settings = self._core.settings
+        place = settings.default_workspace if what.workspace is None else what.workspace
+        checked(replace(what, workspace=place), settings, MissingWorkspace(settings))
+        kept = {name: getattr(what, name) for name in KEPT}
+        kept["payload"] = b64encode(what.payload).decode()
+        return what.task or what.queue, kept, what.workspace
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -84,6 +107,12 @@ class Runner:
     def declared(self) -> Iterable[tuple[Placed, Schedule]]:
         """Give the schedules that this process declares."""
         return ()
+
+    def placed(self, name: str, what: Any) -> Placed:
+        """Return the place of a schedule that this process declares."""
+        task, call, workspace = self.call_of(what)
+        workspace = workspace or self._core.settings.default_workspace
+        return Placed(self.names[-1], workspace, name, task, call)
 
 
 class Ticker:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from fairqueue import ConfigurationError, FairQueue, Schedule
-from fairqueue.adapters import Due, Placed, Runner, Schedules, Ticker
+from fairqueue.adapters import Core, Due, Placed, Runner, Schedules, Ticker
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._publish.batch import batch
 from fairqueue_celery._publish.call import EXPLICIT, Call, workspace_of
@@ -27,13 +27,26 @@ logger = logging.getLogger("fairqueue_celery.worker")
 CLEANUP = "celery.backend_cleanup"
 
 
-class CelerySchedules(Schedules):
-    """Schedules of an app's tasks: ``put`` takes a signature, such as ``report.s(7)``.
+def schedules_of(app: Any) -> Schedules:
+    """Return the schedules of an app's namespace: to put, list, pause and remove them.
 
-    Any Celery worker of the namespace publishes their ticks, by the routes of its own app.
+    ``put`` takes a signature, such as ``report.s(7)``. Any Celery worker of the namespace publishes
+    its ticks, by the routes of its own app. Raises ConfigurationError if the app's broker is not
+    ``fairqueue://``.
     """
+    core = queue_of(app).schedules.core
+    return Schedules(core, CeleryRunner(app, core))
+
+
+class CeleryRunner(Runner):
+    """Publishes ticks as the app's other publishes: with its signals, headers and routes."""
 
     kind = "celery"
+
+    def __init__(self, app: Any, core: Core) -> None:
+        super().__init__(core, core.settings.app or app.main or "")
+        self._app = app
+        self._declared: list[tuple[Placed, Schedule]] = []
 
     def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
         """Keep a task's name, arguments and options; its workspace is found as for a publish."""
@@ -47,35 +60,7 @@ class CelerySchedules(Schedules):
         headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
         found = Call(task, args, kwargs, headers, headers)
         call = {"task": task, "args": args, "kwargs": kwargs, "options": options}
-        return task, call, workspace_of(found, self.core.settings.workspace_from)
-
-
-def schedules_of(app: Any) -> CelerySchedules:
-    """Return the schedules of an app's namespace: to put, list, pause and remove them.
-
-    Raises ConfigurationError if the app's broker is not ``fairqueue://``.
-    """
-    return CelerySchedules(queue_of(app).schedules.core)
-
-
-class CeleryRunner(Runner):
-    """Publishes ticks as the app's other publishes: with its signals, headers and routes."""
-
-    def __init__(self, app: Any, schedules: CelerySchedules) -> None:
-        super().__init__(schedules.core)
-        self._app = app
-        settings = schedules.core.settings
-        owner = settings.app or app.main
-        entries = beat_entries(app) if settings.run_beat_schedule else {}
-        if entries and not owner:
-            raise ConfigurationError(
-                "set Celery('shop') or app=…: declared schedules need an owner, so that those of "
-                "another app stay"
-            )
-        self.names = ("celery", f"celery/{owner}")
-        self._declared = [_placed(app, schedules, owner, *entry) for entry in entries.items()]
-        if entries:
-            logger.info("fairqueue: the workers publish beat_schedule: %s", ", ".join(entries))
+        return task, call, workspace_of(found, self._core.settings.workspace_from)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -97,11 +82,32 @@ class CeleryRunner(Runner):
         """Give the entries of ``beat_schedule``, with ``run_beat_schedule``."""
         return self._declared
 
+    def declare(self) -> None:
+        """Declare ``beat_schedule``; raises ConfigurationError for a bad entry."""
+        entries = beat_entries(self._app)
+        if entries and len(self.names) == 1:
+            raise ConfigurationError(
+                "set Celery('shop') or app=…: declared schedules need an owner, so that those of "
+                "another app stay"
+            )
+        self._declared = [self._read(*entry) for entry in entries.items()]
+        if entries:
+            logger.info("fairqueue: the workers publish beat_schedule: %s", ", ".join(entries))
+
+    def _read(self, name: str, entry: dict[str, Any]) -> tuple[Placed, Schedule]:
+        try:
+            when = _when(self._app, entry["schedule"], relative=entry.get("relative") or False)
+            return self.placed(name, {**entry, "subtask_type": None}), when
+        except ConfigurationError as error:
+            raise ConfigurationError(f"beat_schedule[{name!r}]: {error}") from None
+
 
 def ticker_of(app: Any, core: FairQueue) -> Ticker:
     """Return what publishes ticks in a worker; raises ConfigurationError for a bad entry."""
-    schedules = CelerySchedules(core.schedules.core)
-    return Ticker(schedules.core, CeleryRunner(app, schedules))
+    runner = CeleryRunner(app, core.schedules.core)
+    if core.settings.run_beat_schedule:
+        runner.declare()
+    return Ticker(core.schedules.core, runner)
 
 
 def beat_entries(app: Any) -> dict[str, Any]:
@@ -114,18 +120,6 @@ def beat_entries(app: Any) -> dict[str, Any]:
         at_four = {"schedule": crontab("0", "4", "*"), "options": {"expires": 12 * 3600}}
         entries.setdefault(CLEANUP, {"task": CLEANUP, **at_four})
     return entries
-
-
-def _placed(
-    app: Any, schedules: CelerySchedules, owner: str, name: str, entry: dict[str, Any]
-) -> tuple[Placed, Schedule]:
-    try:
-        when = _when(app, entry["schedule"], relative=entry.get("relative") or False)
-        task, call, named = schedules.call_of({**entry, "subtask_type": None})
-    except ConfigurationError as error:
-        raise ConfigurationError(f"beat_schedule[{name!r}]: {error}") from None
-    workspace = named or schedules.core.settings.default_workspace
-    return Placed(f"celery/{owner}", workspace, name, task, call), when
 
 
 def _when(app: Any, due: Any, *, relative: bool) -> Schedule:

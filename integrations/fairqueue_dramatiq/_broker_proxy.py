@@ -19,12 +19,13 @@ from fairqueue.adapters import (
     Chores,
     FailureReporter,
     SilenceWatch,
+    Ticker,
     UnknownTaskBackoff,
     failure_reason,
     settings_summary,
 )
 from fairqueue.metrics import Server, serve_worker
-from fairqueue_dramatiq import _broker_kinds, _schedules
+from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._adopt import AdoptingConsumer, AdoptionThread
 from fairqueue_dramatiq._claims import Claims
 from fairqueue_dramatiq._consumer import FairConsumer
@@ -33,6 +34,7 @@ from fairqueue_dramatiq._hooks import Hooks, mark_actor
 from fairqueue_dramatiq._interrupts import Interrupts
 from fairqueue_dramatiq._messages import LeasedMessage, decode_job, describe
 from fairqueue_dramatiq._publish import Publisher, follow_waits
+from fairqueue_dramatiq._schedules import DramatiqRunner
 from fairqueue_dramatiq.errors import CancelledInterrupt, LeaseLostInterrupt
 
 logger = logging.getLogger("fairqueue_dramatiq.broker_proxy")
@@ -127,7 +129,7 @@ class BrokerProxy:
         own = self.core.clone()
         report = partial(report_failure, self.broker)
         reporter = FailureReporter(own, lambda: claims.queues, report)
-        ticker = _schedules.ticker_of(self.broker, own)
+        ticker = Ticker(own.schedules.core, DramatiqRunner(self.broker, own))
         self._chores = Chores(reporter, ticker, at_end=[own.close]).start()
         self._metrics = serve_worker(self.core)
         self._log_settings()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,7 +36,7 @@ class Children:
         self.broker.enqueue(message)
         return replace(child, workspace=workspace or self.core.settings.default_workspace)
 
-    def results(self, child: Child) -> Callable[[], Ended | None]:
+    def ended(self, child: Child) -> Ended | None:
         """Ask the backend of ``Results``; raises ConfigurationError if it will have no result."""
         message = Message(child.queue, child.task, (), {}, {}, message_id=child.id)
         results = next((m for m in self.broker.middleware if isinstance(m, Results)), None)
@@ -52,13 +51,9 @@ class Children:
             raise ConfigurationError(
                 f"actor {child.task} stores no result: set store_results=True on it"
             )
-
-        def look() -> Ended | None:
-            try:
-                return Ended(message.get_result(backend=results.backend))
-            except ResultMissing:
-                return None
-            except ResultFailure as error:
-                return Ended(error=error)
-
-        return look
+        try:
+            return Ended(message.get_result(backend=results.backend))
+        except ResultMissing:
+            return None
+        except ResultFailure as error:
+            return Ended(error=error)

@@ -55,10 +55,9 @@ class Unique:
 
 
 _outcomes = adapters.UniqueOutcomes(Unique)
-_sent_jobs: adapters.Latest[str] = adapters.Latest()
 
 child_waits = adapters.ChildWaits()
-"""Of the actors that run in this process."""
+"""What this process has sent, by the ids of messages."""
 
 
 def follow_waits() -> None:
@@ -94,8 +93,7 @@ def job_of(message: Any) -> str:
 
     It is the message's own id, unless another job had that when it was sent.
     """
-    message_id: str = getattr(message, "message_id", message)
-    return _sent_jobs.get(message_id, message_id)
+    return child_waits.job_of(getattr(message, "message_id", message))
 
 
 class Publisher:
@@ -179,11 +177,11 @@ class Publisher:
         new = self._new_job(queue, message, delay, options, workspace, **how)
 
         def done(job: fairqueue.JobId) -> None:
-            _sent_jobs.keep(message.message_id, job)
+            where = workspace, queue
+            child_waits.published(self.core, message.message_id, *where, message.actor_name, job)
             if keyed:
                 _outcomes.remember(message.message_id, job)
             stored()
-            child_waits.published(self.core, message.message_id, queue, message.actor_name, job)
 
         if batches.active is not None:
             return batches.active.add(self.core, new, name=message.message_id, stored=done)

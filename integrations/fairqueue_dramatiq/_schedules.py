@@ -10,23 +10,20 @@ from dramatiq.broker import Broker
 from dramatiq.message import Message
 
 from fairqueue import ConfigurationError, FairQueue, Schedule
-from fairqueue.adapters import Due, Placed, Runner, Schedules, Ticker
+from fairqueue.adapters import Due, Placed, Runner
 from fairqueue_dramatiq._options import SCHEDULE, WORKSPACE, workspace_of_call
 from fairqueue_dramatiq._publish import batches
 
 KEPT = ("queue_name", "actor_name", "args", "kwargs", "options")
 
 
-class DramatiqSchedules(Schedules):
-    """Schedules of a broker's messages: ``put`` takes one, such as ``report.message(7)``.
-
-    Any Dramatiq worker of the namespace publishes their ticks.
-    """
+class DramatiqRunner(Runner):
+    """Publishes ticks as the broker's other messages, with the hooks of its middleware."""
 
     kind = "dramatiq"
 
     def __init__(self, broker: Broker, queue: FairQueue) -> None:
-        super().__init__(queue.schedules.core)
+        super().__init__(queue.schedules.core, queue.settings.app or "dramatiq")
         self._broker, self._fair_queue = broker, queue
 
     def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
@@ -35,15 +32,6 @@ class DramatiqSchedules(Schedules):
             raise ConfigurationError("a schedule publishes a message, such as report.message(7)")
         call = {name: getattr(what, name) for name in KEPT}
         return what.actor_name, call, workspace_of_call(self._broker, what, self._fair_queue)
-
-
-class DramatiqRunner(Runner):
-    """Publishes ticks as the broker's other messages, with the hooks of its middleware."""
-
-    def __init__(self, broker: Broker, schedules: DramatiqSchedules) -> None:
-        super().__init__(schedules.core)
-        self.names = ("dramatiq", f"dramatiq/{schedules.core.settings.app or 'dramatiq'}")
-        self._broker, self._schedules = broker, schedules
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -64,11 +52,4 @@ class DramatiqRunner(Runner):
         for actor in list(self._broker.actors.values()):
             when = actor.options.get(SCHEDULE)
             if when is not None:
-                task, call, workspace = self._schedules.call_of(actor.message())
-                yield Placed(self.names[-1], workspace, task, task, call), when
-
-
-def ticker_of(broker: Broker, queue: FairQueue) -> Ticker:
-    """Return what publishes ticks in a worker."""
-    schedules = DramatiqSchedules(broker, queue)
-    return Ticker(schedules.core, DramatiqRunner(broker, schedules))
+                yield self.placed(actor.actor_name, actor.message()), when

@@ -14,7 +14,7 @@ from fairqueue import adapters
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._broker_proxy import BrokerProxy
 from fairqueue_dramatiq._options import OPTIONS, check_actor_options
-from fairqueue_dramatiq._schedules import DramatiqSchedules
+from fairqueue_dramatiq._schedules import DramatiqRunner
 from fairqueue_dramatiq.errors import ConfigurationError
 
 
@@ -137,12 +137,14 @@ def queue_of(broker: Broker) -> fairqueue.FairQueue:
     return proxy_of(broker).core
 
 
-def schedules_of(broker: Broker) -> DramatiqSchedules:
+def schedules_of(broker: Broker) -> adapters.Schedules:
     """Return the schedules of a broker's namespace: to put, list, pause and remove them.
 
-    Raises ConfigurationError for a broker without the middleware.
+    ``put`` takes a message, such as ``report.message(7)``. Raises ConfigurationError for a broker
+    without the middleware.
     """
-    return DramatiqSchedules(broker, queue_of(broker))
+    queue = queue_of(broker)
+    return adapters.Schedules(queue.schedules.core, DramatiqRunner(broker, queue))
 
 
 def proxy_of(broker: Broker) -> BrokerProxy:

@@ -23,7 +23,7 @@ SPARED = {
     "tasks",  # names
     *("retention", "limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
     *("lost", "observed", "without_workspace", "totals", "imported", "across"),  # counts
-    *("progress", "app_tasks", "activity"),  # what jobs and workers say
+    *("progress", "activity"),  # what jobs and workers say
     *("ended", "groups", "claimer", "imports_suspended", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""
@@ -69,7 +69,7 @@ def play(world: World, random: Random) -> None:
 def put_schedule(world: World, workspace: str, name: str, random: Random) -> None:
     """Put a schedule, and perhaps pause, trigger or hold it."""
     due = f"{world.clock() + random.choice((0, 60)):.3f}"
-    record = {"runner": "core", "next": due, "delay": "0", "boot": "-", "digest": "d"}
+    record = {"runner": "core", "next": due, "delay": "0", "boot": "-"}
     world.store.put_schedule(workspace, name, **record, definition="{}")
     how = random.choice(("pause", "trigger", "hold", ""))
     if how == "hold":

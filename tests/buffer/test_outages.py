@@ -28,7 +28,7 @@ from fairqueue import (
 from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
 from fairqueue.adapters import run_context
-from fairqueue.buffer import Outages
+from fairqueue.buffer.outages import Outages
 from fairqueue.buffer.spool import Spool
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import Open, drained, payloads

@@ -12,6 +12,7 @@ from fairqueue.errors import Suspended
 from fairqueue.explained import explain_steps
 from tests.contract.test_steps import run_of
 from tests.contract.world import Worker, World, sound
+from tests.operators import operators_of
 
 
 class Backend:
@@ -29,8 +30,8 @@ class Backend:
         assert parent[0] == child.workspace
         return child
 
-    def results(self, child: Child) -> Any:
-        return lambda: self.results_of.get(child.id)
+    def ended(self, child: Child) -> Ended | None:
+        return self.results_of.get(child.id)
 
 
 def release(worker: Worker, lease: Lease, task_id: str) -> bool:
@@ -75,6 +76,10 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     assert worker.finish(first)
     child = worker.take_one()
     assert child.job.id == backend.sent[0]
+    world.clock.advance(3)
+    why = operators_of(world.store).views.why(parent, workspace="a")
+    (line,) = explain_steps(why.job)
+    assert f"{child.job.id}, runs for 3.0 s on {worker.owner})" in line
     backend.results_of[child.job.id] = Ended([1, (2,)])
     wake_parent(world.store, ["a", parent])
     sound(world)
@@ -207,11 +212,11 @@ def test_what_was_sent_and_not_noted_is_not_sent_again(world: World) -> None:
     lease = worker.take_one()
     with run_of(world, lease, children=lambda: backend):
         child = step.send("one", "child")
-    world.store.drop_steps(lease.fence, "a", lease.job.id, early=False, unread=True)
+    world.store.note_step(lease.fence, "a", lease.job.id, "", "unread", early=False)
     with run_of(world, lease, children=lambda: backend):
         assert step.send("one", "child") == child
     assert len(worker.claim(n=9).leases) == 1
-    world.store.drop_steps(lease.fence, "a", lease.job.id, early=False, unread=True)
+    world.store.note_step(lease.fence, "a", lease.job.id, "", "unread", early=False)
     backend.results_of[child], backend.sent = Ended(3), []
     with run_of(world, lease, children=lambda: backend):
         assert step.invoke("one", "child") == 3

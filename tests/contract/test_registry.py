@@ -15,7 +15,7 @@ from fairqueue.adapters import Admission
 from fairqueue.explained import Why, explain_wait
 from fairqueue.operate import Operators, Registry
 from fairqueue.operate.registry import known_tasks, unknown
-from fairqueue.rows import App, WorkerRow
+from fairqueue.rows import WorkerRow
 from tests.contract.world import World, sound
 
 Tell = Callable[..., Presence]
@@ -46,6 +46,12 @@ def refusal(world: World, task: str, queue: str = "q") -> str:
     except UnknownTask as error:
         return str(error)
     return ""
+
+
+def apps(world: World) -> list[bytes]:
+    """What apps have declared."""
+    key, command = world.store.engine.keys.key("workers"), world.store.engine.command
+    return [command("HGET", key, name) for name in command("HKEYS", key) if name[:1] == b"#"]
 
 
 def test_a_task_that_no_worker_knows_is_refused(world: World, tell: Tell) -> None:
@@ -113,7 +119,7 @@ def test_retries_are_never_refused(world: World, tell: Tell) -> None:
 def test_names_come_back_after_all_was_lost(world: World, tell: Tell) -> None:
     """With the next introduction; before, no one is refused."""
     worker = tell("w1", "shop.render")
-    world.store.engine.command("DEL", world.store.engine.keys.key("app_tasks"))
+    world.store.engine.command("DEL", world.store.engine.keys.key("workers"))
     assert refusal(world, "shop.rendr") == ""
     worker.restart()
     worker.before_claim(["q"], [world.store], "w1")
@@ -134,7 +140,7 @@ def test_many_workers_tell_names_once(world: World, tell: Tell) -> None:
     for n in range(200):
         tell(f"w{n}", *tasks)
     assert [size > 1000 for size in sent].count(True) == 1
-    assert world.store.engine.command("HLEN", world.store.engine.keys.key("app_tasks")) == 1
+    assert len(apps(world)) == 1
     world.store.engine.call = call  # type: ignore[method-assign]
     assert sound(world)
 
@@ -144,10 +150,8 @@ def test_what_no_worker_tells_any_more_goes(world: World, tell: Tell) -> None:
     tell("w1", "v1")
     world.clock.advance(100_000)
     tell("w2", "v2")
-    for _ in range(60):
-        world.clock.advance(15)
-        world.reap()
-    assert [app for _, app in world.store.declared()] == [App("shop", ("v2",))]
+    world.pass_time(1800)
+    assert apps(world) == [b"shop\nv2"]
 
 
 def test_operators_see_it(world: World, tell: Tell) -> None:
@@ -201,7 +205,7 @@ def explain_task(found: Why) -> str:
 
 def test_a_worker_with_unreadable_names_is_silent() -> None:
     """Its digest stands for nothing that is known."""
-    row = WorkerRow("w", "w", "", 0.0, 0.0, 0, queues=("q",), declares="lost")
+    row = WorkerRow("w", "w", "", 0.0, 0.0, 0, queues=("q",))
     assert known_tasks([row], "q") is None
     assert unknown([row], "q", "t") is None
 
@@ -215,4 +219,4 @@ def test_a_bad_name_of_an_app_is_refused(app: Any) -> None:
 
 def test_an_introduction_is_one_call() -> None:
     """What it tells more costs a look, not another call."""
-    assert load().arguments_of("heartbeat") == ("now", "owner", "about", "takes", "declares")
+    assert load().arguments_of("heartbeat") == ("now", "owner", "about", "digest", "app")

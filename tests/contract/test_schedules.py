@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairqueue import (
     Settings,
     UnknownTask,
 )
-from fairqueue.adapters import Placed, Runner, Ticker, new_job_id, run_context
+from fairqueue.adapters import Runner, Ticker, new_job_id, run_context
 from fairqueue.audit import audit
 from fairqueue.rows import ScheduleRow
 from fairqueue.schedules._ticker import TOGETHER_SECONDS, _due
@@ -30,11 +31,12 @@ BEGIN = 1_795_737_600  # midnight of a day
 class Declaring(Runner):
     """A runner of an app that declares schedules of its own."""
 
+    kind = "test"
+
     def __init__(self, queue: FairQueue, names: tuple[str, ...], **when: Any) -> None:
-        super().__init__(queue.schedules.core)
-        self.names, self.when = ("core/shop",), when
-        task, call, _ = queue.schedules.call_of(JOB)
-        self.wanted = [Placed("core/shop", "a", name, task, call) for name in names]
+        super().__init__(queue.schedules.core, "shop")
+        self.when = when
+        self.wanted = [self.placed(name, replace(JOB, workspace="a")) for name in names]
 
     def declared(self) -> Any:
         """Declare them."""
@@ -421,7 +423,7 @@ def test_a_tick_that_is_refused_holds_up_no_other(
 def test_one_of_another_kind_of_worker(play: Play) -> None:
     """Due ones of other runners neither run here nor keep others from it."""
     play.put(every=10)
-    put = {"next": str(BEGIN + 1), "delay": "0", "boot": "-", "digest": "d", "definition": "{}"}
+    put = {"next": str(BEGIN + 1), "delay": "0", "boot": "-", "definition": "{}"}
     for n in range(150):
         play.store.put_schedule("a", f"other {n}", runner="celery", **put)
     play.clock.advance(10)

@@ -18,7 +18,7 @@ MANY = 10_000
 
 def _put_many(queue: FairQueue, n: int, *, due: float, spread: float) -> None:
     """Put schedules of as many workspaces that are due at the same second."""
-    record = {"runner": "core", "next": f"{due:.3f}", "boot": "-", "digest": "d"}
+    record = {"runner": "core", "next": f"{due:.3f}", "boot": "-"}
     definition = '{"when":{"every":3600,"tz":"UTC"},"call":{"queue":"q","payload":""},"task":"t"}'
     for i in range(n):
         delay = f"{spread * i / n:.3f}"

@@ -316,7 +316,7 @@ def test_what_was_finished_before_a_lost_reply_is_not_finished_again(
 def test_an_owner_has_a_heartbeat(store: Flaky, claimer: Claimers) -> None:
     """With its node's name and its software: at its first claim, and then every half minute."""
     told: list[tuple[str, str, str]] = []
-    store.heartbeat = lambda *about, **takes: told.append(about)  # type: ignore[method-assign,assignment]
+    store.heartbeat = lambda *about, **takes: told.append(about)  # type: ignore[method-assign]
     claimer.presence.describe("celery@one", software="celery/5")
     claimer.claim(["q"], 0, [])
     assert told == []
@@ -330,7 +330,7 @@ def test_an_owner_has_a_heartbeat(store: Flaky, claimer: Claimers) -> None:
 def test_other_queues_are_told_at_once(store: Flaky, claimer: Claimers) -> None:
     """With the claim that names a new one; of an owner that says so also with a renewal."""
     told: list[dict[str, object]] = []
-    store.heartbeat = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign,assignment]
+    store.heartbeat = lambda *about, **takes: told.append(takes)  # type: ignore[method-assign]
     for queues in (["q"], ["q"], ["r", "q"], ["r"]):
         claimer.claim(queues, 1, [])
     assert [each["queues"] for each in told] == [["q"], ["q", "r"]]
@@ -355,7 +355,7 @@ def test_an_owner_says_that_it_stops(store: Flaky, claimer: Claimers) -> None:
     told: list[tuple[object, object]] = []
     taken = ["q"]
     claimer.presence.describe("celery@one", queues=lambda: list(taken))
-    store.heartbeat = lambda *about, **takes: told.append(  # type: ignore[method-assign,assignment]
+    store.heartbeat = lambda *about, **takes: told.append(  # type: ignore[method-assign]
         (takes["lease_seconds"], takes["queues"])
     )
     claimer.close()
@@ -377,7 +377,7 @@ def test_a_refused_heartbeat_stops_no_claim(
     def refuse(*about: str, **takes: object) -> None:
         raise ConfigurationError("no ZADD for this user")
 
-    store.heartbeat = refuse  # type: ignore[method-assign,assignment]
+    store.heartbeat = refuse  # type: ignore[method-assign]
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     assert f"does not list owner {claimer.owner}: no ZADD for this user" in caplog.text
 
@@ -393,7 +393,7 @@ def test_a_heartbeat_that_was_lost_comes_with_the_next_claim(
         if len(told) == 1:
             raise StoreUnavailable("gone")
 
-    store.heartbeat = lose  # type: ignore[method-assign,assignment]
+    store.heartbeat = lose  # type: ignore[method-assign]
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [])
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]

@@ -1,18 +1,22 @@
--- One page of the owners that gave a sign of life: node, software, and what each takes jobs from.
+-- One page of the owners that gave a sign of life, and what their apps declare.
 -- ARGV now cursor count
 -- ROUTE all MERGE pages
--- RETURNS {now, cursor, text, last sign of life, takes, ...}
--- takes: see heartbeat.lua; '': not known
+-- RETURNS {now, cursor, owner, "seen about", ..., #digest, app, ...}: see heartbeat.lua
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 
-local following_cursor, found = unpack(call('ZSCAN', K.workers(), cursor, 'COUNT', count))
-local owners, rows = {}, { now_text, following_cursor }
-for i = 1, #found, 2 do insert(owners, match(found[i], '^%S+')) end
-local takes = #owners > 0 and call('HMGET', K.worker_queues(), unpack(owners))
-for i = 1, #owners do
-  insert(rows, found[2 * i - 1])
-  insert(rows, found[2 * i])
-  insert(rows, takes[i] or '')
+local following_cursor, found = unpack(call('HSCAN', K.workers(), cursor, 'COUNT', count))
+local rows, apps = { now_text, following_cursor }, {}
+for i = 1, #found, 2 do
+  local digest = match(found[i + 1], '^%S+ %S+ %S+ %S+ [^ /]*/(%S+)')
+  if not find(found[i], '^#') then
+    insert(rows, found[i])
+    insert(rows, found[i + 1])
+    if digest then apps['#' .. digest] = true end
+  end
+end
+for field in pairs(apps) do
+  insert(rows, field)
+  insert(rows, call('HGET', K.workers(), field) or '')
 end
 return rows

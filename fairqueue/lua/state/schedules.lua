@@ -1,5 +1,5 @@
 -- Schedules: the record of each, and an index of when a worker looks at each next.
---   schedules: name -> runner next extra last outcome paused delay boot seen digest\ndefinition
+--   schedules: name -> runner next extra last outcome paused delay boot seen\ndefinition
 --     runner: which workers publish its ticks; next: its next tick, - until a worker has computed
 --     it from now; extra: the time of a trigger, or -; last: the last tick that was published or
 --     skipped; outcome: what became of the last one, and behind a / how many were missed before it;
@@ -8,8 +8,7 @@
 --   schedule_times: "runner workspace name" by when a worker looks at it next; inf: it is paused
 --   tick, of a publish: name|expected|at|following|missed; expected: the schedule's next, or its
 --     extra; at: the tick that is published, - for none; following: what next becomes, or end
-local FIELDS = { 'runner', 'next', 'extra', 'last', 'outcome', 'paused', 'delay', 'boot', 'seen',
-  'digest' }
+local FIELDS = { 'runner', 'next', 'extra', 'last', 'outcome', 'paused', 'delay', 'boot', 'seen' }
 local TICK = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|(%d+)$'
 local PAGE = 100
 local PASSED_MOST = 1000 -- due ones of other runners that one call passes

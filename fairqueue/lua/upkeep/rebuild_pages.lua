@@ -12,7 +12,7 @@ local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'keyed', 'lost', 'observed',
   'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
-  'permit_turns', 'progress', 'app_tasks' }
+  'permit_turns', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -118,21 +118,15 @@ function RebuildPages.progress(fence, text)
   end
 end
 
--- What an owner takes jobs from goes with the owner.
-function RebuildPages.worker(owner)
-  for _, text in ipairs(call('ZRANGE', K.workers(), 0, -1)) do
-    if match(text, '^%S+') == owner then return end
+-- An owner goes a day after its last sign of life, and what an app has declared with the last
+-- worker that told it.
+function RebuildPages.worker(field, text)
+  local digest = match(field, '^#(.*)$')
+  for _, about in ipairs(digest and call('HGETALL', K.workers()) or { text }) do
+    local seen, told = match(about, '^([%d.]+) %S+ %S+ %S+ [^ /]*/(%S*)')
+    if seen and now - seen <= UNUSED_SECONDS and told == (digest or told) then return end
   end
-  call('HDEL', K.worker_queues(), owner)
-end
-
--- What an app has declared goes with the last worker that told it.
-function RebuildPages.app(digest)
-  local workers = call('HGETALL', K.worker_queues())
-  for i = 2, #workers, 2 do
-    if match(workers[i], '^%S+ [^ /]*/(%S+)') == digest then return end
-  end
-  call('HDEL', K.app_tasks(), digest)
+  call('HDEL', K.workers(), field)
 end
 
 -- What is looked at field by field of a hash of this kind. A rate is over once it could start a
@@ -140,8 +134,7 @@ end
 function RebuildPages.look_of(kind)
   local looks = { kinds = RebuildPages.kind, unique = RebuildPages.unique,
     keyed = RebuildPages.keyed, indexed_tasks = RebuildPages.indexed_task,
-    permit_turns = Permits.tidy, worker_queues = RebuildPages.worker,
-    progress = RebuildPages.progress, app_tasks = RebuildPages.app,
+    permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
   if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
     or kind == 'tasks' then

@@ -1,6 +1,6 @@
 """What a worker's main process and its children know of each other's runs, without a call.
 
-Three pages of memory, shared by fork and read by fence. The main process writes until when each
+Two pages of memory, shared by fork and read by fence. The main process writes until when each
 lease is good, so a child knows of a lost lease even while the main process is stopped, or stuck in
 a call that holds the interpreter's lock. Each child writes which run it is in, so the main process
 knows it even while the result lies unread in a pipe, and how many of its steps have run.
@@ -24,13 +24,13 @@ FENCES = struct.Struct("=" + "Q8x" * TRIES)
 PIDS = struct.Struct("=" + "8xQ" * TRIES)
 ENDS = struct.Struct("=" + "8xd" * TRIES)
 STEP_OUTCOMES = ("run", "kept", "lost")
-COUNTS = struct.Struct("=HHHxx")
+MOST_STEPS = 0x7FFF  # of an outcome
 
 LOST = 0.0
 """In place of a deadline: the lease is gone."""
 
-OVER = 1
-"""In place of a pid: the run has ended."""
+RUNS = 1 << 63
+"""Beside a pid. Else the run has ended: 1 and, in 16 bits each, what became of its steps."""
 
 
 class _Page:
@@ -109,7 +109,10 @@ class Deadlines(_Page):
 
 
 class Runs(_Page):
-    """The pid of the process that runs each job. Each run writes its own entry only."""
+    """The pid of the process that runs each job, then what became of its steps.
+
+    Each run writes its own entry only.
+    """
 
     def begin(self, fence: int) -> int:
         """This process runs the job of this lease from now on; return where that is written.
@@ -120,20 +123,33 @@ class Runs(_Page):
         pids = PIDS.unpack_from(self._memory, first)
         at = first + pids.index(min(pids)) * ENTRY_BYTES  # free, or over, as a rule
         WORD.pack_into(self._memory, at, 0)
-        WORD.pack_into(self._memory, at + WORD.size, this_process.pid)
+        WORD.pack_into(self._memory, at + WORD.size, RUNS | this_process.pid)
         WORD.pack_into(self._memory, at, fence)
         return at
 
-    def end(self, fence: int, at: int) -> None:
+    def end(self, fence: int, at: int, steps: Mapping[str, int]) -> None:
         """The run is over and its result stored."""
         if WORD.unpack_from(self._memory, at)[0] == fence:  # no other run has needed the place
-            WORD.pack_into(self._memory, at + WORD.size, OVER)
+            word = 1
+            if steps:
+                counts = (min(steps.get(outcome, 0), MOST_STEPS) for outcome in STEP_OUTCOMES)
+                word += sum(n << 16 * place for place, n in enumerate(counts, 1))
+            WORD.pack_into(self._memory, at + WORD.size, word)
+
+    def steps(self, fence: int) -> Mapping[str, int]:
+        """Return what became of the steps of a run that is over."""
+        at = self._find(fence)
+        packed = 1 if at is None else self._word_at(at)
+        if packed == 1 or packed & RUNS:
+            return {}
+        counts = ((name, packed >> 16 * n & MOST_STEPS) for n, name in enumerate(STEP_OUTCOMES, 1))
+        return {name: n for name, n in counts if n}
 
     def pid_of(self, fence: int) -> int | None:
         """The process that runs this job now, or None."""
         at = self._find(fence)
-        pid = OVER if at is None else self._pid_at(at)
-        return pid if pid > OVER else None
+        word = 0 if at is None else self._word_at(at)
+        return word ^ RUNS if word & RUNS else None
 
     def has_begun(self, fence: int) -> bool:
         """Whether a process has begun this run; it may be over by now."""
@@ -142,33 +158,11 @@ class Runs(_Page):
     def is_over(self, fence: int) -> bool:
         """Whether the run has ended by itself."""
         at = self._find(fence)
-        return at is not None and self._pid_at(at) == OVER
+        return at is not None and not self._word_at(at) & RUNS
 
-    def _pid_at(self, at: int) -> int:
+    def _word_at(self, at: int) -> int:
         return int(WORD.unpack_from(self._memory, at + WORD.size)[0])
 
 
-class StepCounts(_Page):
-    """What became of the steps of each run, from the process that ran it to the main process."""
-
-    def tell(self, fence: int, counts: Mapping[str, int]) -> None:
-        """Write those of a run that ends."""
-        first = self._first(fence)
-        fences = FENCES.unpack_from(self._memory, first)
-        at = first + (fences.index(0) if 0 in fences else 0) * ENTRY_BYTES
-        packed = COUNTS.pack(*(min(counts.get(outcome, 0), 1000) for outcome in STEP_OUTCOMES))
-        self._memory[at : at + ENTRY_BYTES] = WORD.pack(fence) + packed
-
-    def take(self, fence: int) -> Mapping[str, int]:
-        """Read them, once; a run without steps has none."""
-        at = self._find(fence)
-        if at is None:
-            return {}
-        counts = COUNTS.unpack_from(self._memory, at + WORD.size)
-        WORD.pack_into(self._memory, at, 0)
-        return {outcome: n for outcome, n in zip(STEP_OUTCOMES, counts, strict=True) if n}
-
-
 deadlines = Deadlines()
-step_counts = StepCounts()
 runs = Runs()

@@ -22,7 +22,7 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
 from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
 from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
-from fairqueue_celery._publish.unique import key_of, sent_jobs, unique_outcomes, without_key
+from fairqueue_celery._publish.unique import key_of, unique_outcomes, without_key
 from fairqueue_celery.errors import let_through
 
 T = TypeVar("T")
@@ -33,10 +33,7 @@ _tags = count()
 JSON = "application/json"
 
 child_waits = adapters.ChildWaits()
-"""Of the tasks that run in this process."""
-
-workspaces_of_children: adapters.Latest[tuple[str, str]] = adapters.Latest()
-"""Workspace and queue of the children that this process has just sent, by their task ids."""
+"""What this process has sent, by task ids."""
 
 HOUSEKEEPING = frozenset({"celery.backend_cleanup", "celery.chord_unlock"})
 """Tasks that Celery publishes for itself: they belong to no workspace."""
@@ -107,18 +104,17 @@ def _stored(
     core: FairQueue, job: Publication, stored: Callable[[], object], stored_job: JobId
 ) -> None:
     stored()
-    if job.is_child:
-        where = job.workspace or core.settings.default_workspace, job.queue
-        workspaces_of_children.keep(job.task_id, where)
-    remember(core, job.task_id, job.queue, job.task, stored_job)
+    child_waits.published(core, job.task_id, job.workspace, job.queue, job.task, stored_job)
     if job.unique_key is not None:
         unique_outcomes.remember(job.task_id, stored_job)
 
 
-def remember(core: FairQueue, task_id: str, queue: str, task: str, job: JobId) -> None:
-    """A call was stored as this job."""
-    sent_jobs.keep(task_id, job)
-    child_waits.published(core, task_id, queue, task, job)
+def job_of(result: Any) -> str:
+    """The id under which ``queue.job`` finds what this process has just sent, given its result.
+
+    It is the task's own id, unless another job had that when it was sent.
+    """
+    return child_waits.job_of(getattr(result, "id", result))
 
 
 def _is_collected(job: Publication) -> bool:

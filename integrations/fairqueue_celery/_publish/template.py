@@ -28,10 +28,10 @@ from fairqueue_celery._publish import unwatched
 from fairqueue_celery._publish.batch import batches
 from fairqueue_celery._publish.call import Call, forget_call
 from fairqueue_celery._publish.publish import (
+    child_waits,
     encoded,
     follows_from_job,
     next_delivery_tag,
-    remember,
     workspace_or_default,
 )
 
@@ -245,12 +245,9 @@ class Template:
             on_unavailable=first.admission.on_unavailable,
         )
 
-        batch.add(
-            core,
-            job,
-            name=task_id,
-            stored=partial(remember, core, task_id, first.job.queue, first.job.task),
-        )
+        where = workspace, job.queue, job.task
+        stored = partial(child_waits.published, core, task_id, *where)
+        batch.add(core, job, name=task_id, stored=stored)
         forget_call()
         return True
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -25,39 +25,32 @@ class RunInline(OperationalError):
     """Redis is away, and the task was not sent: it runs here. kombu does not try this again."""
 
 
-class _Asked(threading.local):
+@dataclass(slots=True)
+class _Asked:
+    """What a call says, and what has become of its tries."""
+
     option: str | None = None
     may_run: bool = False
     may_be_stored: bool = False
 
 
-_asked = _Asked()
+_asked: ContextVar[_Asked] = ContextVar("fairqueue_celery_asked", default=_Asked())  # noqa: B039
 
 
 def on_unavailable(settings: Settings) -> str:
-    """What the call of this thread says, else its task, else the setting; a worker's raises."""
+    """What the call of this context says, else its task, else the setting; a worker's raises."""
     if pool.is_worker() or adapters.running_job() is not None:
         return "raise"
-    return _asked.option or settings.on_unavailable
+    return _asked.get().option or settings.on_unavailable
 
 
 def run_inline_after(error: StoreUnavailable, settings: Settings) -> None:
     """Raise RunInline if the call is to run here, unless one of its tries may be stored."""
-    _asked.may_be_stored |= error.may_be_stored
-    may_run = _asked.may_run and not _asked.may_be_stored
+    asked = _asked.get()
+    asked.may_be_stored |= error.may_be_stored
+    may_run = asked.may_run and not asked.may_be_stored
     if may_run and on_unavailable(settings) == "inline":
         raise RunInline(str(error)) from error
-
-
-@contextmanager
-def _asking(option: str | None, *, may_run: bool) -> Iterator[None]:
-    before = dict(vars(_asked))
-    _asked.option, _asked.may_run, _asked.may_be_stored = option, may_run, False
-    try:
-        yield
-    finally:
-        vars(_asked).clear()
-        vars(_asked).update(before)
 
 
 def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
@@ -72,13 +65,15 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
         option = how.pop(OPTION, None) or getattr(task, OPTION, None)
         _subscribe_late(self.backend)
         alone = not more and not any(map(how.get, NOT_INLINE))
+        token = _asked.set(_Asked(option, may_run=task is not None and alone))
         try:
-            with _asking(option, may_run=task is not None and alone):
-                return send_task(self, name, args, kwargs, *more, **how)
+            return send_task(self, name, args, kwargs, *more, **how)
         except RunInline:
             ran_inline(self)
-            kept = {each: how[each] for each in ("task_id", "headers", EXPLICIT) if each in how}
-            return task.apply(args, kwargs, **kept)
+        finally:
+            _asked.reset(token)
+        kept = {each: how[each] for each in ("task_id", "headers", EXPLICIT) if each in how}
+        return task.apply(args, kwargs, **kept)
 
     send.of_celery = getattr(send_task, "of_celery", send_task)  # type: ignore[attr-defined]
     app_class.send_task = send

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairqueue import ConfigurationError, Outcome
-from fairqueue.adapters import Latest, UniqueOutcomes
+from fairqueue.adapters import UniqueOutcomes
 
 OPTIONS = ("unique_key", "unique_for")
 
@@ -35,7 +35,6 @@ def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 unique_outcomes = UniqueOutcomes(Unique)
-sent_jobs: Latest[str] = Latest()
 
 
 def key_of(message: Mapping[str, Any]) -> tuple[str | None, float | None]:
@@ -62,12 +61,3 @@ def unique_outcome(result: Any) -> Unique | None:
     ``task_id`` instead. None: it had no key, or 1,000 others came after it.
     """
     return unique_outcomes.get(getattr(result, "id", result))
-
-
-def job_of(result: Any) -> str:
-    """The id under which ``queue.job`` finds what this process has just sent, given its result.
-
-    It is the task's own id, unless another job had that when it was sent.
-    """
-    task_id: str = getattr(result, "id", result)
-    return sent_jobs.get(task_id, task_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from celery.result import AsyncResult
 
 from fairqueue import ConfigurationError
 from fairqueue.adapters import PARENT, Child, Ended
-from fairqueue_celery._publish.publish import workspaces_of_children
+from fairqueue_celery._publish.publish import child_waits
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,10 @@ class Children:
         """Publish it; its job has the id of the task."""
         headers = {**(call.options.get("headers") or {}), PARENT: parent}
         call.apply_async(task_id=child.id, headers=headers, add_to_parent=False)
-        workspace, queue = workspaces_of_children.pop(child.id, (child.workspace, child.queue))
-        return replace(child, workspace=workspace, queue=queue)
+        sent = child_waits.sent(child.id)
+        return child if sent is None else replace(child, workspace=sent.workspace, queue=sent.queue)
 
-    def results(self, child: Child) -> Callable[[], Ended | None]:
+    def ended(self, child: Child) -> Ended | None:
         """Ask the backend of its task; raises ConfigurationError if there is none."""
         task = self.app.tasks.get(child.task)
         backend = self.app.backend if task is None else task.backend
@@ -51,15 +50,11 @@ class Children:
             raise ConfigurationError(
                 f"task {child.task} stores no result: set ignore_result=False on it"
             )
-
-        def look() -> Ended | None:
-            result = AsyncResult(child.id, backend=backend, app=self.app)
-            if not result.ready():
-                return None
-            try:
-                result.maybe_throw()
-            except Exception as error:  # noqa: BLE001 - what the child has raised
-                return Ended(error=error)
-            return Ended(result.result)
-
-        return look
+        result = AsyncResult(child.id, backend=backend, app=self.app)
+        if not result.ready():
+            return None
+        try:
+            result.maybe_throw()
+        except Exception as error:  # noqa: BLE001 - what the child has raised
+            return Ended(error=error)
+        return Ended(result.result)

@@ -24,7 +24,7 @@ from fairqueue_celery._channel.broker import Broker, find_held
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
-from fairqueue_celery._consume.shared_memory import step_counts
+from fairqueue_celery._consume.shared_memory import runs
 from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
@@ -228,7 +228,7 @@ class FollowedRequest:
             return
         if held.owner is not None:
             held.owner.took(time.monotonic() - held.held_since)
-        self._broker.core.tally.steps(step_counts.take(held.fence))
+        self._broker.core.tally.steps(runs.steps(held.fence))
         self._broker.leases.end(held)
 
     def _end_when_dead(self) -> None:

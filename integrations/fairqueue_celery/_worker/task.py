@@ -19,7 +19,7 @@ from fairqueue.errors import Suspended
 from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume import pool
-from fairqueue_celery._consume.shared_memory import deadlines, runs, step_counts
+from fairqueue_celery._consume.shared_memory import deadlines, runs
 from fairqueue_celery._worker import trace
 from fairqueue_celery._worker.children import Children
 from fairqueue_celery._worker.chord_parts import wait_for_results
@@ -90,22 +90,15 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
                 error = info.retval if info is not None and info.state == states.FAILURE else None
                 return result
             finally:
-                if job.steps is not None or PARENT in request:
-                    _end_steps(job, request, error, succeeded=succeeded)
+                steps = NOTHING if job.steps is None else end_steps(job, succeeded=succeeded)
+                if PARENT in request and (succeeded or error is not None):
+                    wake_parent(_store(job.store_id), request[PARENT])  # which has a result now
                 if begun is not None:
-                    runs.end(job.fence, begun)
+                    runs.end(job.fence, begun, steps)
                 if job.trace is not None:
                     job.trace.end(error)
 
     return traced
-
-
-def _end_steps(job: _Run, request: Any, error: Any, *, succeeded: bool) -> None:
-    """A run has ended. If its task was a child that has a result now, its parent may go on."""
-    if job.steps is not None:
-        step_counts.tell(job.fence, end_steps(job, succeeded=succeeded))
-    if PARENT in request and (succeeded or error is not None):
-        wake_parent(_store(job.store_id), request[PARENT])
 
 
 class _Run(JobContext):

@@ -26,7 +26,7 @@ from fairqueue import Outcome
 from fairqueue.adapters import Published, batch
 from fairqueue_celery._channel.direct import DirectProducer
 from fairqueue_celery._publish import template
-from fairqueue_celery._publish.unique import sent_jobs
+from fairqueue_celery._publish.publish import child_waits
 from tests.celery_state import kept
 
 ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16}\.[0-9a-f]+\.[0-9a-f]+")
@@ -316,4 +316,4 @@ def test_each_job_of_a_group_is_known_by_its_task(app: Celery) -> None:
     with _sent(app, by_celery=False):
         result = group([app.tasks["work"].s(n) for n in range(3)], app=app).apply_async()
     assert [fairqueue_celery.job_of(each) for each in result] == [each.id for each in result]
-    assert [sent_jobs.get(each.id) for each in result] == [each.id for each in result]
+    assert [str(child_waits.job_of(each.id)) for each in result] == [each.id for each in result]
