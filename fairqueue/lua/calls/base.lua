@@ -31,28 +31,31 @@ local function new_state()
 end
 -- What few calls need, and tables of the call's own, each made when it is first needed: S has place
 -- for 32 names, and one more would double it.
+local TABLE = 0
 local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
   -- what was read, and is written at the end
-  workspaces = {}, nodes = {}, shared_limits = {},
-  touched_queues = {}, -- whose token must be checked
-  due_queues = {}, -- when time will bring something to a queue
-  set_aside = {}, -- {kind, name, text} of what could not be read, or was not found
+  workspaces = TABLE, nodes = TABLE, shared_limits = TABLE,
+  touched_queues = TABLE, -- whose token must be checked
+  due_queues = TABLE, -- when time will bring something to a queue
+  set_aside = TABLE, -- {kind, name, text} of what could not be read, or was not found
   -- what has been done, for a call that fails: see commit.lua
-  added_jobs = {}, -- {queue, id}
-  taken_jobs = {}, -- {workspace, queue, priority, element}
-  touched_leases = {}, -- granted or dropped
-  words = {}, -- one table for all commands: another one each would cost more
-  limits_by_text = {}, limits_of_task = {}, averages = {}, room_of_workspace = {},
-  indexed_tasks = {}, notes_of = {},
-  handover_lists = {}, -- {least priority, list}, the least first
+  added_jobs = TABLE, -- {queue, id}
+  taken_jobs = TABLE, -- {workspace, queue, priority, element}
+  touched_leases = TABLE, -- granted or dropped
+  words = TABLE, -- one table for all commands: another one each would cost more
+  limits_by_text = TABLE, limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  indexed_tasks = TABLE, notes_of = TABLE,
+  handover_lists = TABLE, -- {least priority, list}, the least first
 }
 local NEW_STATE = { __index = function(state, name)
-  if type(STATE[name]) ~= 'table' then return STATE[name] end
-  state[name] = {}
-  return state[name]
+  local first = STATE[name]
+  if first ~= TABLE then return first end
+  first = {}
+  state[name] = first
+  return first
 end }
 
 local function num(number)

@@ -4,6 +4,9 @@
 
 function Commit.run(operation)
   local reply
+  local state = S
+  state.workspaces, state.nodes, state.shared_limits = {}, {}, {} -- each call looks at these
+  state.touched_queues, state.due_queues = {}, {}
   local done, said = pcall(function()
     reply = operation()
     Wakeups.settle_tokens()

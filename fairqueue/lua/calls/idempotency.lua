@@ -13,7 +13,29 @@ end
 
 function Idempotency.keep(owner, number, reply, lease_seconds)
   return call('SET', K.claimer(owner), number .. '|' .. reply, 'PX',
-    format('%.0f', lease_seconds * KEPT_LEASES * 1000))
+    int(lease_seconds * KEPT_LEASES * 1000))
+end
+
+-- What the owner of a lease learns. Few and flat values: reading each costs the client more than a
+-- command; the job's record has the rest.
+function Idempotency.told(l)
+  local needed = Permits.needed(l.queue, l.task)
+  return l.fence .. ' ' .. l.id .. ' ' .. l.queue .. ' ' .. int(l.deliveries) .. ' '
+    .. (l.since or '-') .. (needed and ' ' .. needed or '')
+end
+
+-- The reply to a claim that was answered before.
+function Idempotency.repeated(kept, owner)
+  local lost, wait, fences = match(kept, '^([^|]*)|([^|]*)|(.*)$')
+  local reply = { 1, lost, wait }
+  for fence in gmatch(fences, '%d+') do
+    local l = Leases.held(fence, owner)
+    if l then
+      insert(reply, Idempotency.told(l))
+      insert(reply, Jobs.read(l.queue, l.id))
+    end
+  end
+  return reply
 end
 
 -- One numbered operation on one lease of the owner: 1 done, 0 lost, -1 too late.

@@ -81,7 +81,8 @@ function Fairness.mean_after(mean, value)
 end
 
 function Fairness.estimate_after(estimate, worked)
-  return Fairness.whole(Fairness.mean_after(estimate, worked))
+  if not estimate then return Fairness.whole(worked) end
+  return Fairness.whole(MEAN_KEEPS * estimate + (1 - MEAN_KEEPS) * worked)
 end
 
 -- The average number of seconds between two starts.

@@ -60,7 +60,7 @@ end
 -- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of_workspace(ws)
   if ws.limits then return ws.limits end
-  if Limits.none_is_set() then
+  if S.has_none or Limits.none_is_set() then
     ws.limits = NONE
     return NONE
   end
@@ -79,7 +79,7 @@ end
 -- What a mark says; false: it is not there. They are: whether any task has a limit ('tasks') or had
 -- one ('indexed'), any workspace has a reserve, anything a capacity, and see moves.lua.
 function Limits.any(what)
-  if Limits.none_is_set() then return false end
+  if S.has_none or Limits.none_is_set() then return false end
   if S.limit_fields then return S.limit_fields[what] or false end
   if not S.limit_marks then
     local marks = call('HMGET', K.limits(), unpack(MARKS))
@@ -105,6 +105,7 @@ end
 
 -- The members of a queue that is closed keep their positions and tags.
 function Limits.is_open(node)
+  if S.has_none then return true end
   local limits, total = Limits.of_queue(node)
   if limits.paused or total.paused then return false end
   if limits.concurrency and call('HLEN', K.slots_of_queue(node.queue)) >= limits.concurrency then
@@ -119,7 +120,8 @@ end
 
 -- Which of its own limits blocks a workspace.
 function Limits.block_of(ws)
-  local limits = Limits.of_workspace(ws)
+  local limits = ws.limits or Limits.of_workspace(ws)
+  if not limits.may_block then return nil end
   if limits.paused then return 'paused' end
   local at = limits.rate and Fairness.next_start(tonumber(ws.tat), limits.rate, limits.burst)
   if at and at > now + 1e-9 then return 'rate' end

@@ -8,7 +8,12 @@ function Order.member(arrival, name)
 end
 
 function Order.member_of(entity, flow)
-  return Order.member(flow.arrival, entity.name)
+  local member = flow.member
+  if not member then
+    member = Order.member(flow.arrival, entity.name)
+    flow.member = member
+  end
+  return member
 end
 
 -- Several members leave a ready set, or several standings enter it.
@@ -21,18 +26,17 @@ function Order.put_all(node, standings)
 end
 
 function Order.insert(entity, flow, tag)
+  local member = Order.member_of(entity, flow)
   flow.tag = int(tag)
-  call('ZADD', K.ready(flow.node), flow.tag, Order.member_of(entity, flow))
-  if flow.reserved then
-    call('ZADD', K.reserved(flow.node), flow.tag, Order.member_of(entity, flow))
-  end
+  call('ZADD', K.ready(flow.node), flow.tag, member)
+  if flow.reserved then call('ZADD', K.reserved(flow.node), flow.tag, member) end
 end
 
 function Order.leave(entity, flow)
   if not flow.arrival then return end
   call('ZREM', K.ready(flow.node), Order.member_of(entity, flow))
   if flow.reserved then Order.set_reserved(entity, flow, false) end
-  flow.arrival = nil
+  flow.arrival, flow.member = nil, nil
 end
 
 -- How far its next job moves its tag; 0: what that costs is not known.
@@ -49,7 +53,7 @@ function Order.finish_tag_of(entity, flow)
 end
 
 function Order.set_finish_tag(entity, flow, finish_tag)
-  finish_tag = int(finish_tag)
+  if finish_tag ~= flow.tag then finish_tag = int(finish_tag) end
   flow.finish_tag = finish_tag
   call('ZADD', K.finish(flow.node), finish_tag, entity.name)
 end
@@ -77,11 +81,13 @@ function Order.head_of(node, member)
   member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
   if not member then return nil end
   local name = member:sub(17)
-  if match(name, '[/@]') then -- no encoded name has these
+  if find(name, '[/@]') then -- no encoded name has these
     return Records.inner_node(name), Records.inner_node(name)
   end
-  local ws = Records.workspace(name)
-  local flow, is_new = Records.flow(ws, node.lane_key)
+  local ws = S.workspaces[name] or Records.workspace(name)
+  local flow, is_new = ws.flows[1], nil
+  if flow and flow.lane_key == node.lane_key then return ws, flow end
+  flow, is_new = Records.flow(ws, node.lane_key)
   if is_new then ws.is_unread, ws.dirty = true, true end -- its record was lost
   return ws, flow
 end
@@ -89,7 +95,7 @@ end
 -- Since when a flow has been ready, and the nodes above it with it, in a queue that was not paused.
 -- Starts do not change that.
 function Order.runnable_since(flow)
-  local since, resumed = flow.since, Records.node(flow.queue).resumed
+  local since, resumed = flow.since, (S.nodes[flow.queue] or Records.node(flow.queue)).resumed
   while flow.up do
     flow = flow.up
     if flow.up and tonumber(flow.since) > tonumber(since) then since = flow.since end
@@ -111,17 +117,20 @@ end
 
 function Order.enter(entity, flow, cost)
   if flow.up and flow.up.gone then Records.rejoin(flow) end
-  local node, state = Records.node(flow.node), flow.state
+  local node, state = S.nodes[flow.node] or Records.node(flow.node), flow.state
   if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
   if state == 'idle' or state == 'idle_with_debt' or state == 'busy' or state == 'paused' then
     Order.catch_up(node)
   end
-  local finish_tag = tonumber(Order.finish_tag_of(entity, flow))
-  flow.cost, flow.arrival = int(cost), Shard.next_arrival()
-  local stride = Order.stride(entity, flow)
+  local finish_tag = tonumber(flow.finish_tag or Order.finish_tag_of(entity, flow))
+  local meta = S.meta or Shard.load()
+  local arrival = int(meta.arrival + 1)
+  meta.arrival, flow.cost, flow.arrival = arrival, int(cost), arrival
+  flow.member = Order.member(arrival, entity.name)
+  local stride = cost == 0 and 0 or Fairness.stride(cost, entity.weight)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, stride, node.max_stride)
   Order.insert(entity, flow, base + stride)
-  Order.set_state(flow, 'ready')
+  if state ~= 'ready' then flow.state, flow.since = 'ready', now_text end
   S.touched_queues[node.queue] = true
 end
 
@@ -155,7 +164,9 @@ end
 function Order.with_estimate(estimates, task, worked)
   local entry = ';' .. task .. '='
   local from, at = find(estimates, entry, 1, true)
-  if from then
+  if from == 1 and not find(estimates, ';', at, true) then
+    return entry .. int(worked)
+  elseif from then
     estimates = estimates:sub(1, from - 1) .. match(estimates, '^[^;]*(.*)$', at + 1)
   else
     local _, kept = string.gsub(estimates, ';', ';')
@@ -165,22 +176,23 @@ function Order.with_estimate(estimates, task, worked)
 end
 
 function Order.own_estimate(ws, task)
-  return tonumber(Order.estimate_in(ws.duration_estimates, task))
-end
-
-function Order.set_own_estimate(ws, task, worked)
-  ws.duration_estimates = Order.with_estimate(ws.duration_estimates, task, worked)
+  if ws.known_task ~= task then
+    ws.known_task, ws.known = task, tonumber(Order.estimate_in(ws.duration_estimates, task))
+  end
+  return ws.known
 end
 
 function Order.record_duration(ws, task, worked)
-  Order.set_own_estimate(ws, task, Fairness.estimate_after(Order.own_estimate(ws, task), worked))
+  local estimate = Fairness.estimate_after(Order.own_estimate(ws, task), worked)
+  ws.duration_estimates = Order.with_estimate(ws.duration_estimates, task, estimate)
+  ws.known = estimate
   Tasks.record(task, worked)
 end
 
 -- The cost of a flow's next job; 0: not known, so the tag is the base.
 function Order.cost_of(ws, flow)
   if Limits.of_workspace(ws).fairness == 'count' then return Fairness.COUNTED end
-  local own = Order.own_estimate(ws, Lanes.first_task(ws, flow))
+  local own = Order.own_estimate(ws, flow.first_task or Lanes.first_task(ws, flow))
   return own and max(own, Fairness.FLOOR) or 0
 end
 

@@ -2,8 +2,8 @@
 local AT_ONCE = 256 -- jobs that go to their task's own lane in one step
 
 -- A flow that is below its reserve goes before all that are not.
-function Select.head_of(node)
-  local member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+function Select.head_of(node, member)
+  member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
   if not member then return nil end
   local first = Limits.any('reserves') and call('ZRANGE', K.reserved(node.id), 0, 0)[1]
   member = first or member
@@ -15,13 +15,47 @@ end
 -- The flow whose turn it is, whose first job may start now. nil: there is none, or more flows stand
 -- before it than one call passes. Each of these leaves its order, so that the next call goes on.
 function Select.runnable(node)
-  while Limits.is_open(node) do
-    local entity, flow = Select.head_of(node)
+  local member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  while member and Limits.is_open(node) do
+    local entity, flow = Select.head_of(node, member)
     if not entity then return nil end
     if entity.up then entity, flow = Select.leaf_of(entity) end
     if entity and Select.may_start(entity, flow) then return entity, flow end
     if not Shard.take_look() then return nil end
+    member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
   end
+end
+
+-- The queues that have runnable work. A queue that has none must not lend its turn to a neighbour.
+function Select.candidates(queues, kind)
+  local found = {}
+  for _, queue in ipairs(queues) do
+    if call('EXISTS', kind(queue)) == 1 then insert(found, queue) end
+  end
+  return found
+end
+
+local function was_served_before(one, other)
+  local a, b = tonumber(Records.node(one).last_fence), tonumber(Records.node(other).last_fence)
+  return a < b or a == b and one < other
+end
+
+-- The queue that was served longest ago is next, whichever claimer served it.
+function Select.turn_of(queues)
+  table.sort(queues, was_served_before)
+  for _, queue in ipairs(queues) do
+    local ws, flow = Select.runnable(Records.register(queue))
+    if ws then return ws, flow end
+  end
+end
+
+-- The flow whose turn it is in these queues.
+function Select.next_of(queues)
+  if Limits.any('reserves') then
+    local ws, flow = Select.turn_of(Select.candidates(queues, K.reserved))
+    if ws then return ws, flow end
+  end
+  return Select.turn_of(Select.candidates(queues, K.ready))
 end
 
 -- Whether the first job of a flow may start. Else the workspace is settled again: a limit may have
@@ -43,6 +77,9 @@ function Select.drop_stray(node, member, entity, flow)
   if entity.flows then
     entity.is_unread = true -- until it is settled: an error may come before
     Settle.workspace(entity)
+  else
+    Rebuild.stand(entity, entity)
+    Settle.upwards(entity)
   end
   if Shard.take_look() then return Select.head_of(node) end
 end

@@ -11,14 +11,18 @@
 -- two writes, the rescue of the general way takes over what the plan had in its hands.
 local MOST = 64 -- finishes, or starts, of a call that goes this way
 
--- Whether the shard waits for nothing else, and no limit applies but those of workspaces. Return
--- the node of the queue, and when it was resumed, as it stands there.
-function ShortClaim.may_go(plan, n, finishes)
+-- Whether the shard waits for nothing else.
+function ShortClaim.is_open(owner, queue, n)
   local meta = Shard.load()
-  if n < 1 or n > MOST or find(plan.queue, ' ', 1, true) or meta.drain ~= '-' or offset ~= '0'
-    or meta.window ~= plan.window or meta.beat == '0'
-    or match(meta.watcher, '^!?(.*)$') == plan.owner
-    or Shard.is_due() then return nil end
+  return n >= 1 and n <= MOST and not find(queue, ' ', 1, true) and meta.drain == '-'
+    and offset == '0' and meta.beat ~= '0' and match(meta.watcher, '^!?(.*)$') ~= owner
+    and not Shard.is_due() and meta.window == Shard.window(0, now)
+end
+
+-- Whether no limit applies but those of workspaces. Return the node of the queue, and when it was
+-- resumed, as it stands there.
+function ShortClaim.may_go(plan, n, finishes)
+  local meta = S.meta
   local waits = call('EXISTS', K.limits(), K.indebted(plan.queue)) > 0
   if waits and not ShortClaim.waits_for_none(plan) then return nil end
   local _, ending = string.gsub(finishes, ':ack:', '')
@@ -28,10 +32,9 @@ function ShortClaim.may_go(plan, n, finishes)
   return match(call('HGET', K.nodes(), plan.queue) or '', '^(%S+) (%S+) (%S+ %S+) %S+( ?~?[%d.]*)$')
 end
 
--- The leases that the call ends, all of them by an ack of their owner, and the averages of their
--- tasks.
+-- The leases that the call ends, all of them by an ack of their owner.
 function ShortClaim.read_leases(plan, finishes)
-  local ended, tasks, averages, seen = plan.ended, {}, plan.averages, {}
+  local ended, tasks, averages, seen = plan.ended, plan.tasks, plan.averages, {}
   for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
     if ending ~= 'ack' or #ended == MOST then return nil end
     ended[#ended + 1] = { fence = fence, seconds = tonumber(seconds), text = false, id = false,
@@ -48,11 +51,18 @@ function ShortClaim.read_leases(plan, finishes)
     if not averages[l.task] then tasks[#tasks + 1] = l.task end
     averages[l.task] = true
   end
-  texts = call('HMGET', K.tasks(), '', unpack(tasks))
+  return true
+end
+
+-- The averages of the tasks of these leases.
+function ShortClaim.read_averages(plan)
+  local tasks = plan.tasks
+  if not tasks[1] then return true end
+  local texts = call('HMGET', K.tasks(), '', unpack(tasks))
   for i = 1, #tasks do
-    averages[tasks[i]] = tonumber(match(texts[i + 1] or '', '^%S+')) or false
+    plan.averages[tasks[i]] = tonumber(match(texts[i + 1] or '', '^%S+')) or false
   end
-  plan.tasks, plan.sum, plan.count = tasks, match(texts[1] or '', '^(%S+) (%S+)$')
+  plan.sum, plan.count = match(texts[1] or '', '^(%S+) (%S+)$')
   return plan.count
 end
 
@@ -148,7 +158,7 @@ end
 function ShortClaim.complete(plan, n, lease_seconds, finishes)
   local virtual_time, max_stride, starts, resumed = ShortClaim.may_go(plan, n, finishes)
   if not (starts and ShortClaim.read_leases(plan, finishes)
-    and ShortClaim.read_workspaces(plan, n)) then return nil end
+    and ShortClaim.read_workspaces(plan, n) and ShortClaim.read_averages(plan)) then return nil end
   plan.virtual_text, plan.starts = virtual_time, starts
   plan.resumed, plan.resumed_at = resumed, tonumber(match(resumed, '[%d.]+'))
   plan.virtual_time, plan.max_stride = tonumber(virtual_time), tonumber(max_stride)
@@ -224,10 +234,11 @@ end
 -- Return the reply; nil: the call must go the general way. Behind it, if that has begun and failed,
 -- the error, and the plan for the rescue.
 function ShortClaim.go(owner, number, queue, n, lease_seconds, finishes)
-  local plan = { owner = owner, queue = queue, window = Shard.window(0, now), has_limits = false,
+  if not ShortClaim.is_open(owner, queue, n) then return nil end
+  local plan = { owner = owner, queue = queue, window = S.meta.window, has_limits = false,
     has_debts = false, fence = false, arrival = false, virtual_time = false, virtual_text = false,
     max_stride = false, starts = false, resumed = false, resumed_at = false, ended = {},
-    started = {}, gone = {}, tasks = false, heads = false,
+    started = {}, gone = {}, tasks = { nil }, heads = false,
     averages = {}, sum = false, count = false, known = {}, standings = {}, others = {}, at = 1,
     other = false }
   local done, reply = pcall(ShortClaim.complete, plan, n, lease_seconds, finishes)

@@ -16,7 +16,7 @@ local ENDED_AT_ONCE = 100 -- permits that have ended which one call drops
 
 -- The limits wider than a shard under which a job of a queue and a task starts, `,` between them.
 function Permits.needed(queue, task)
-  if Shard.load().spread == ' ' or Limits.none_is_set() then return nil end
+  if S.has_none or Shard.load().spread == ' ' or Limits.none_is_set() then return nil end
   local limits, total = Limits.of_queue(Records.node(queue))
   local of_task, needed = Limits.any('tasks') and Limits.of_task(task), {}
   if total.whole_concurrency then insert(needed, 'total:') end

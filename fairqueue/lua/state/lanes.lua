@@ -36,11 +36,12 @@ function Lanes.pop(ws, flow)
   local priority, mark, others = match(flow.lanes, '^(%d+)(%+?),?(.*)$')
   if mark ~= '' then return Lanes.take_returned(ws, flow, priority, 1)[1], priority end
   local lane = K.lane(ws.name, flow.lane_key, priority)
-  local element, following_element = unpack(call('LRANGE', lane, 0, 1))
+  local two, taken = call('LRANGE', lane, 0, 1), S.taken_jobs
+  local element, following_element = two[1], two[2]
   call('LPOP', lane)
-  insert(S.taken_jobs, { ws.name, flow.queue, priority, element })
-  flow.first_task = following_element and Jobs.task_of(following_element)
-  if not following_element then flow.lanes = others end
+  taken[#taken + 1] = { ws.name, flow.queue, priority, element }
+  if following_element then flow.first_task = match(following_element, '^[^:]+')
+  else flow.first_task, flow.lanes = nil, others end
   if flow.holes then Lanes.tidy(ws, flow, priority) end
   return element, priority
 end

@@ -6,9 +6,10 @@ local LEASE = '^(([^ /]+)%S*) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%
   .. '([^/]+)/?(%S*)$'
 
 function LeaseRecords.text(l)
-  return concat({ l.lane_key, l.id, l.workspace, l.task, l.priority, l.charged, l.claimed,
-    l.ran, l.owner, (l.early and 1 or 0) + (l.cancelled and 2 or 0), int(l.deliveries),
-    l.length .. (l.ended and '/' .. l.ended or '') }, ' ')
+  local marks = l.cancelled and (l.early and '3' or '2') or l.early and '1' or '0'
+  return l.lane_key .. ' ' .. l.id .. ' ' .. l.workspace .. ' ' .. l.task .. ' ' .. l.priority
+    .. ' ' .. l.charged .. ' ' .. l.claimed .. ' ' .. l.ran .. ' ' .. l.owner .. ' ' .. marks .. ' '
+    .. int(l.deliveries) .. ' ' .. l.length .. (l.ended and '/' .. l.ended or '')
 end
 
 function LeaseRecords.read(fence)

@@ -10,20 +10,40 @@ end
 -- The lease of this fence, if this owner holds it. Where Redis has lost writes and its clock has
 -- gone back, too, a fence may have been given to another owner.
 function Leases.held(fence, owner)
-  local l = LeaseRecords.read(fence)
+  local text = LeaseRecords.raw(fence)
+  return text and Leases.held_as(fence, text, owner)
+end
+
+function Leases.held_as(fence, text, owner)
+  local l = LeaseRecords.parse(fence, text)
   return l and l.owner == owner and l or nil
 end
 
 -- Usage is the size of these sets: a lease is in all of them or in none.
+function Leases.drop_all(leases)
+  local touched = S.touched_leases
+  for i = 1, #leases do
+    leases[i].is_whole = false
+    touched[#touched + 1] = leases[i]
+  end
+  call('ZREM', K.expiry(), Words.of(leases, 'fence'))
+  LeaseRecords.remove_all(leases)
+  for i = 1, #leases do
+    local l = leases[i]
+    call('SREM', K.slots_of_workspace(l.workspace), l.fence)
+    call('HDEL', K.slots_of_queue(l.queue), l.id)
+  end
+end
+
 function Leases.drop(l)
-  l.is_whole = false
-  insert(S.touched_leases, l)
-  call('ZREM', K.expiry(), l.fence)
-  call('HDEL', K.leases(), l.fence)
-  call('SREM', K.slots_of_workspace(l.workspace), l.fence)
-  call('HDEL', K.slots_of_queue(l.queue), l.id)
-  Wakeups.slot_freed(Records.node(l.queue))
-  local ws = Records.workspace(l.workspace)
+  Leases.drop_all({ l })
+  return Leases.dropped(l)
+end
+
+-- A lease was dropped: return its workspace.
+function Leases.dropped(l)
+  Wakeups.slot_freed(S.nodes[l.queue] or Records.node(l.queue))
+  local ws = S.workspaces[l.workspace] or Records.workspace(l.workspace)
   if ws.is_unread or not (ws.raw or ws.dirty) then Rebuild.workspace(ws) end
   if ws.others then Records.flow(ws, l.lane_key, true) end -- it follows at once
   if ws.parent or ws.move or Limits.any('indexed') then
@@ -41,6 +61,7 @@ end
 
 -- What limits must know of a start.
 function Leases.record_start(ws, node)
+  if S.has_none then return end
   local own, limits, total = Limits.of_workspace(ws), Limits.of_queue(node)
   if own.capacity then Leases.record_interval(ws) end
   if limits.capacity or total.capacity then Leases.record_interval(node) end
@@ -63,7 +84,8 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   local element, priority = Lanes.pop(ws, flow)
   local task, id = Jobs.task_and_id(ws.name, flow.queue, element)
   if not id then return Leases.pass(ws, flow, element or '-', false) end
-  local queue, node = flow.queue, Records.node(flow.queue)
+  local queue = flow.queue
+  local node = S.nodes[queue] or Records.node(queue)
   if ws.expiring then Timers.drop_expiry(ws, queue, priority, element) end
   local record = Jobs.read(queue, id)
   local deliveries = Jobs.deliveries_of(record)
@@ -72,9 +94,10 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   local l = { fence = Shard.next_fence(), lane_key = flow.lane_key, queue = queue, id = id,
     workspace = ws.name, task = task, priority = priority, charged = cost, claimed = now_text,
     ran = '0', owner = owner, early = false, deliveries = deliveries + 1,
-    length = lease_seconds, since = Order.runnable_since(flow) }
-  if Limits.of_workspace(ws).would then Explain.observe_start(ws, flow, task) end
-  insert(S.touched_leases, l)
+    length = lease_seconds, since = Order.runnable_since(flow), is_whole = false }
+  local touched = S.touched_leases
+  if (ws.limits or Limits.of_workspace(ws)).would then Explain.observe_start(ws, flow, task) end
+  touched[#touched + 1] = l
   if Leases.runs_already(l) then return Leases.pass(ws, flow, id, false) end
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
   Shard.expect(now + lease_seconds)
@@ -96,7 +119,7 @@ end
 
 function Leases.true_up(ws, l, worked, is_refunded)
   if is_refunded then worked = 0
-  elseif Limits.of_workspace(ws).fairness == 'count' then worked = l.charged
+  elseif (ws.limits or Limits.of_workspace(ws)).fairness == 'count' then worked = l.charged
   else worked = max(worked, Fairness.FLOOR) end
   Order.charge(ws, l.lane_key, worked - l.charged)
 end
@@ -110,13 +133,18 @@ function Leases.worked(l, seconds)
   return Fairness.worked(Fairness.microseconds(seconds), Leases.held_for(l))
 end
 
-function Leases.finish(l, seconds)
-  local ws = Leases.drop(l)
-  local worked = Leases.worked(l, seconds)
-  Leases.remove_job(l)
-  Order.record_duration(ws, l.task, worked)
-  Leases.true_up(ws, l, worked)
-  Settle.workspace(ws)
+function Leases.finish(leases)
+  Leases.drop_all(leases)
+  for i = 1, #leases do Jobs.remove(leases[i].queue, leases[i].id) end
+  Shard.remember_ended(Words.of(leases, 'id'))
+  for i = 1, #leases do
+    local l = leases[i]
+    local ws, worked = Leases.dropped(l), Leases.worked(l, l.seconds)
+    Order.record_duration(ws, l.task, worked)
+    Leases.true_up(ws, l, worked)
+    Settle.workspace(ws)
+  end
+  Tasks.save()
 end
 
 function Leases.finish_early(l)
@@ -126,13 +154,24 @@ end
 
 -- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
 function Leases.finish_all(finishes, owner)
-  local lost = {}
+  if finishes == '' then return '' end
+  local lost, named, ended, seen = { nil }, { nil }, { nil }, {}
   for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
-    local l = Leases.held(fence, owner)
-    if not l then insert(lost, fence)
-    elseif ending == 'ack' then Leases.finish(l, tonumber(seconds))
-    else Leases.finish_early(l) end
+    named[#named + 1] = { fence = fence, ending = ending, seconds = seconds }
   end
+  local texts = LeaseRecords.read_all(named)
+  for i = 1, #named do
+    local fence, l = named[i].fence, nil
+    l = texts[i] and not seen[fence] and Leases.held_as(fence, texts[i], owner)
+    if not l then
+      lost[#lost + 1] = fence
+    elseif named[i].ending == 'ack' then
+      l.seconds, seen[fence], ended[#ended + 1] = named[i].seconds, true, l
+    else
+      Leases.finish_early(l)
+    end
+  end
+  if ended[1] then Leases.finish(ended) end
   return concat(lost, ' ')
 end
 

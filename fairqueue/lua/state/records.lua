@@ -60,6 +60,9 @@ function Records.workspace(name, raw)
   local ws = S.workspaces[name]
   if ws then return ws end
   if raw == nil then raw = call('HGET', K.workspaces(), name) end
+  ws = raw and WorkspaceRecords.plain(name, raw)
+  S.workspaces[name] = ws or nil
+  if ws then return ws end
   local are_many = raw and #raw > MANY_FLOWS
   local head, flows, estimates = match(not are_many and raw or '', WORKSPACE)
   if are_many then head, flows, estimates = WorkspaceRecords.parts(raw) end
@@ -82,8 +85,8 @@ end
 
 -- Return also whether it is new. is_known: one that is not there is not made.
 function Records.flow(ws, lane_key, is_known)
-  for _, flow in ipairs(ws.flows) do
-    if flow.lane_key == lane_key then return flow end
+  for i = 1, #ws.flows do
+    if ws.flows[i].lane_key == lane_key then return ws.flows[i] end
   end
   if ws.others and Records.read_flow(ws, lane_key) then return ws.flows[#ws.flows] end
   if is_known then return nil end
@@ -98,11 +101,9 @@ end
 function Records.save_workspaces()
   local fields = {}
   for name, ws in pairs(S.workspaces) do
-    local is_kept = ws.dirty and not ws.is_unread and #fields < 100
-      and (#ws.flows > 0 or ws.others or ws.timer)
-    if not is_kept then Records.save_workspace(ws) end
-    fields[#fields + 1] = is_kept and name or nil
-    fields[#fields + 1] = is_kept and WorkspaceRecords.text(ws) or nil
+    local n, is_left = #fields, ws.flows[1] or ws.others or ws.timer
+    if not ws.dirty or ws.is_unread or n >= 100 or not is_left then Records.save_workspace(ws)
+    else fields[n + 1], fields[n + 2] = name, WorkspaceRecords.text(ws) end
   end
   if #fields > 0 then call('HSET', K.workspaces(), unpack(fields)) end
 end

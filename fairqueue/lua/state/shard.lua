@@ -32,24 +32,18 @@ end
 
 -- A lease ends then, or a timer goes off.
 function Shard.expect(at)
-  local meta, due = Shard.load(), math.floor(at * 1000000)
+  local meta, due = S.meta or Shard.load(), math.floor(at * 1000000)
   if due < meta.due then meta.due = due end
 end
 
 -- Whether time may have brought something.
 function Shard.is_due()
-  return Shard.load().due <= now * 1000000
+  return (S.meta or Shard.load()).due <= now * 1000000
 end
 
 -- Whether there are other shards, where nothing else of the record is needed.
 function Shard.is_spread()
   return find(meta_text, ' spread ', 1, true)
-end
-
-function Shard.next_arrival()
-  local n = int(Shard.load().arrival + 1)
-  S.meta.arrival = n
-  return n
 end
 
 -- A fence is above the last one and above the time in microseconds. So fences keep growing where
@@ -61,7 +55,7 @@ function Shard.fence_after(last)
 end
 
 function Shard.next_fence()
-  local meta = Shard.load()
+  local meta = S.meta or Shard.load()
   meta.fence = int(Shard.fence_after(tonumber(meta.fence)))
   return meta.fence
 end
@@ -88,10 +82,6 @@ end
 function Shard.take_look()
   S.looks_taken = S.looks_taken + 1
   return S.looks_taken < Shard.LOOKS
-end
-
-function Shard.keep_steps(n)
-  S.steps_kept = n
 end
 
 function Shard.steps_left()
@@ -153,22 +143,28 @@ end
 
 -- The window of now; the last one, where the clock went back since the last beat.
 function Shard.ended_window()
-  S.this_window = S.this_window or max(tonumber(Shard.window(0, now)), (Shard.last_windows()))
+  if not S.this_window then
+    local window = Shard.window(0, now)
+    S.window_is_noted = Shard.load().window == window
+    S.this_window = S.window_is_noted and window
+      or int(max(tonumber(window), (Shard.last_windows())))
+  end
   return S.this_window
 end
 
 function Shard.has_ended(id, window)
   window = window or Shard.ended_window()
-  return call('SISMEMBER', K.ended(int(window)), id) == 1
+  return call('SISMEMBER', K.ended(window), id) == 1
     or call('SISMEMBER', K.ended(int(window - 1)), id) == 1
 end
 
-function Shard.remember_ended(id)
+function Shard.remember_ended(...)
   local window = Shard.ended_window()
-  call('SADD', K.ended(int(window)), id)
+  call('SADD', K.ended(window), ...)
   if S.window_is_noted then return end
   S.window_is_noted = true
   local last, groups = Shard.last_windows()
+  window = tonumber(window)
   if last == window then return end
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
@@ -176,7 +172,7 @@ end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  if Shard.load().window == Shard.window(0, now) then return end
+  if S.meta.window == Shard.window(0, now) then return end
   Shard.drop_ended()
   Shard.drop_groups()
 end

@@ -9,7 +9,7 @@ function Tasks.load(task)
   S.averages[task] = tonumber(match(text or '', '^%S+')) or false
   if S.averages[''] then return end
   local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
-  S.averages[''] = { sum = tonumber(sum) or 0, count = tonumber(count) or 0 }
+  S.averages[''] = { sum = tonumber(sum) or 0, count = tonumber(count) or 0, changed = {} }
 end
 
 -- A publish or an operator names it.
@@ -27,8 +27,19 @@ end
 
 function Tasks.record(task, worked)
   Tasks.load(task)
-  local average, all = Fairness.estimate_after(S.averages[task] or nil, worked), S.averages['']
-  S.averages[task], all.sum, all.count = average, all.sum + worked, all.count + 1
-  call('HSET', K.tasks(), task, int(average) .. ' ' .. now_text, '',
-    int(all.sum) .. ' ' .. int(all.count))
+  local averages = S.averages
+  local all = averages['']
+  averages[task] = Fairness.estimate_after(averages[task] or nil, worked)
+  all.sum, all.count, all.changed[task] = all.sum + worked, all.count + 1, true
+end
+
+-- Write the averages that this call has changed.
+function Tasks.save()
+  local all = S.averages['']
+  local fields = { '', int(all.sum) .. ' ' .. int(all.count) }
+  for task in pairs(all.changed) do
+    fields[#fields + 1] = task
+    fields[#fields + 1] = int(S.averages[task]) .. ' ' .. now_text
+  end
+  call('HSET', K.tasks(), unpack(fields))
 end

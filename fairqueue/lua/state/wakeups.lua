@@ -13,6 +13,7 @@ end
 
 -- A slot was freed: other workspaces may wait for it on this queue, or on any.
 function Wakeups.slot_freed(node)
+  if S.has_none then return end
   local limits, total = Limits.of_queue(node)
   if limits.concurrency then S.touched_queues[node.queue] = true end
   if total.concurrency then S.slots_freed, S.total_limit = S.slots_freed + 1, total.concurrency end
@@ -37,10 +38,17 @@ end
 function Wakeups.settle_tokens()
   if S.slots_freed > 0 then Wakeups.touch_if_total_opened() end
   for queue in pairs(S.touched_queues) do
-    local is_open = Limits.none_is_set() or Limits.is_open(Records.node(queue))
-    local there = is_open and call('EXISTS', K.ready(queue), K.token(queue))
-    if there == 1 and call('EXISTS', K.ready(queue)) == 1 then call('RPUSH', K.token(queue), 1)
-    elseif not there or there == 1 then call('DEL', K.token(queue)) end
+    local ready, token = K.ready(queue), K.token(queue)
+    local there = call('EXISTS', ready, token)
+    if there > 0 then
+      local is_ready = there == 2 or call('EXISTS', ready) == 1
+      local is_open = is_ready and (Limits.none_is_set() or Limits.is_open(Records.node(queue)))
+      if not is_open then
+        call('DEL', K.token(queue))
+      elseif there == 1 then
+        call('RPUSH', token, 1)
+      end
+    end
   end
   Wakeups.alert_early()
 end
@@ -65,21 +73,24 @@ end
 -- When the next lease ends or the next timer goes off, or when to look again; later than the next
 -- poll it is not exact.
 function Wakeups.next_event(poll_seconds)
-  if Shard.load().due < (now + poll_seconds) * 1000000 then Wakeups.look_ahead() end
-  return min(Fairness.seconds(Shard.load().due), S.look_again_at)
+  local meta = S.meta or Shard.load()
+  if meta.due < (now + poll_seconds) * 1000000 then Wakeups.look_ahead() end
+  return min(meta.due / 1000000, S.look_again_at)
 end
 
 -- One claimer watches for the next event; the others poll. An overdue watcher is replaced.
 -- One that yields has declined a job: it looks a little later, and any other may take its place.
 function Wakeups.watch(owner, yields, poll_seconds)
-  local meta, at = Shard.load(), Wakeups.next_event(poll_seconds)
+  local meta, at = S.meta, Wakeups.next_event(poll_seconds)
   local until_then, name = tonumber(meta.watched), owner
   if yields then at, name = at + 0.1, '!' .. owner end
   local vacant = meta.watcher == name or until_then < now - 1 or at < until_then - 0.001
     or not yields and match(meta.watcher, '^!')
   if not vacant then return poll_seconds end
   local wait = max(0, min(at - now, poll_seconds))
-  meta.watcher, meta.watched = name, num(now + wait)
+  local at_last = now + wait
+  meta.watcher = name
+  meta.watched = format('%d.%06d', at_last, at_last % 1 * 1000000) -- less than half of num's cost
   return wait
 end
 

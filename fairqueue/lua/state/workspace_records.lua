@@ -15,6 +15,21 @@
 --   lanes: the priorities in use, each with + where jobs have come back; a space and
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
+local PLAIN = '^1 0 0 0 %- %-|;([^ /]+) ([%l_]+) (%S+) (%S+) (%S+) (%S+) ([%d,+]*)|([^|]*)$'
+
+-- Most have no weight, rate, capacity or timer, and one flow, in the node of a queue; nil: it is
+-- another. The table is made at its full size.
+function WorkspaceRecords.plain(name, raw)
+  local lane_key, state, since, tag, arrival, cost, lanes, estimates = match(raw, PLAIN)
+  if not lane_key or state == 'reserved' then return nil end
+  local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
+    since = since, tag = tag, arrival = arrival ~= '-' and arrival or nil, cost = cost,
+    lanes = lanes }
+  return { name = name, raw = raw, flows = { flow }, duration_estimates = estimates, weight = '1',
+    tat = '0', last_start = '0', start_interval = '0', limits = false, dirty = false,
+    known_task = false, known = false, follows = false, others = false, waits = false }
+end
+
 function WorkspaceRecords.flow(f)
   local text = ';' .. f.lane_key .. (f.is_behind and '@ ' or ' ')
     .. (f.reserved and 'reserved' or f.state) .. ' ' .. f.since .. ' ' .. f.tag .. ' '
@@ -23,13 +38,18 @@ function WorkspaceRecords.flow(f)
 end
 
 function WorkspaceRecords.text(ws)
-  local head = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.last_start .. ' ' .. ws.start_interval .. ' '
-    .. (ws.scheduled and num(ws.scheduled) or '-')
-    .. (ws.expiring and '/' .. num(ws.expiring) or '')
-    .. ' ' .. (ws.timer and num(ws.timer) or '-')
-    .. ((ws.parent or ws.move) and WorkspaceRecords.parent_text(ws) or '') .. '|'
-  if #ws.flows == 1 and not ws.others then
-    return head .. WorkspaceRecords.flow(ws.flows[1]) .. '|' .. ws.duration_estimates
+  local head = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.last_start .. ' ' .. ws.start_interval
+  if ws.scheduled or ws.expiring or ws.timer or ws.parent or ws.move then
+    head = head .. ' ' .. (ws.scheduled and num(ws.scheduled) or '-')
+      .. (ws.expiring and '/' .. num(ws.expiring) or '')
+      .. ' ' .. (ws.timer and num(ws.timer) or '-')
+      .. ((ws.parent or ws.move) and WorkspaceRecords.parent_text(ws) or '') .. '|'
+  else
+    head = head .. ' - -|'
+  end
+  local first = ws.flows[1]
+  if first and not (ws.flows[2] or ws.others) then
+    return head .. WorkspaceRecords.flow(first) .. '|' .. ws.duration_estimates
   end
   local flows = { ws.others and WorkspaceRecords.left(ws.others) or '' }
   for i, flow in ipairs(ws.flows) do flows[i + 1] = WorkspaceRecords.flow(flow) end

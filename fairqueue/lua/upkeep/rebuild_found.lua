@@ -11,7 +11,7 @@ local SIZE_OF = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN', s
 function RebuildFound.workspace(_, name)
   local ws = Records.workspace(name)
   local _, estimates = string.gsub(ws.duration_estimates, ';', '')
-  if estimates > Order.ESTIMATES_KEPT then ws.duration_estimates = '' end
+  if estimates > Order.ESTIMATES_KEPT then ws.duration_estimates, ws.known_task = '', nil end
   Rebuild.workspace(ws)
   Settle.workspace(ws)
   return 'settled'

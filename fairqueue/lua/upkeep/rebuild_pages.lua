@@ -201,8 +201,9 @@ end
 
 function RebuildPages.load()
   local part, cursor, at = match(call('GET', K.rebuild()) or '', '^(%d+) (%S+) ([%d.]+)$')
-  if not PARTS[tonumber(part)] then return { part = 1, cursor = '0', at = 0 } end
-  return { part = tonumber(part), cursor = cursor, at = tonumber(at) }
+  part, at = tonumber(part), tonumber(at)
+  if not PARTS[part] then return { part = 1, cursor = '0', at = 0 } end
+  return now >= at and { part = part, cursor = cursor, at = at }
 end
 
 function RebuildPages.save(progress)
@@ -228,7 +229,7 @@ end
 -- It stops nothing: a part that fails is noted, and the next one goes on.
 function RebuildPages.run()
   local progress = RebuildPages.load()
-  if now < progress.at then return end
+  if not progress then return end
   local done, said = pcall(RebuildPages.go_on, progress)
   if not done then
     Shard.set_aside('failure', 'rebuild ' .. int(progress.part), said)

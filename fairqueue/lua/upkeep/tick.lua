@@ -6,11 +6,12 @@ local SHORTEST_GAP = 0.05 -- half of the shortest lease
 
 -- Note that a script ran.
 function Tick.beat()
-  local meta = Shard.load()
-  local beat, texts = meta.beat, {}
+  local meta, texts = S.meta or Shard.load(), nil
+  local beat = meta.beat
   local is_gap = beat ~= '0' and now - beat > SHORTEST_GAP
   meta.beat = now_text
   if not is_gap and meta.gaps == '-' then return end
+  texts = {}
   if is_gap then insert(Tick.gaps(), { away = beat, back = now_text }) end
   for i, gap in ipairs(Tick.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
   meta.gaps = #texts > 0 and concat(texts, ',') or '-'
@@ -129,7 +130,7 @@ end
 -- far it has come is a cursor, or that before a page and behind it :workspace:lane key. A workspace
 -- that fails waits, by go_on (RebuildJobs.go_on).
 function Tick.drain_change(go_on)
-  local meta = Shard.load()
+  local meta = S.meta
   if meta.drain == '-' then return end
   local most = max(1, Shard.tick_steps_left())
   local before, first, from = match(meta.drain, '^([^:]+):?([^:]*):?(.*)$')
@@ -198,10 +199,11 @@ end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
 function Tick.forget_idle(queue, most)
-  if call('EXISTS', K.indebted(queue)) == 0 then return 0 end
+  local first = call('ZRANGE', K.indebted(queue), 0, 0, 'WITHSCORES')[2]
+  if not first then return 0 end
   local node = Records.node(queue)
   Tick.rest(node)
-  return Tick.indebted(node, most)
+  return tonumber(first) > node.virtual_time and 0 or Tick.indebted(node, most)
 end
 
 -- Forget idle flows of every queue of a claim. A claim that found no job forgets more, and its
@@ -230,12 +232,12 @@ function Tick.leases_and_timers(max_deliveries)
 end
 
 function Tick.all(max_deliveries, go_on)
-  Shard.keep_steps(Shard.STEPS_KEPT)
+  S.steps_kept = Shard.STEPS_KEPT
   Tick.beat()
   local n = Shard.is_due() and Tick.leases_and_timers(max_deliveries) or 0
   Tick.drain_change(go_on)
   Shard.drop_windows()
-  Shard.keep_steps(0)
+  S.steps_kept = 0
   return n
 end
 
