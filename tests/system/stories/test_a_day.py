@@ -147,9 +147,9 @@ def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) 
         try:
             worker = office.worker("reports", 1, lease_seconds=5).ready()
             office.send(1, "acme", seconds=1)
-            for n in range(120):
+            for n in range(300):
                 office.send(n + 2, "flood", text="x" * 100_000, seconds=60)
-            client.config_set("maxmemory", int(client.info("memory")["used_memory"] / 0.98))
+            client.config_set("maxmemory", int(client.info("memory")["used_memory"] / 0.97))
             told = operator.run("fairqueue doctor", code=1)
             assert re.search(
                 "of maxmemory: it (will refuse|refuses) publishes; see whose jobs", told
