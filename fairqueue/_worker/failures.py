@@ -49,7 +49,7 @@ class FailureReporter:
         report: Callable[[DeadLetter], bool],
     ) -> None:
         self._queue, self._queues, self._report = queue, queues, report
-        self._attempts: Counter[str] = Counter()
+        self._attempts: Counter[tuple[str, str, str]] = Counter()
         self._rest = 1.0
         self._reporting: threading.Thread | None = None
 
@@ -96,16 +96,17 @@ class FailureReporter:
     def _reported(self, letter: DeadLetter) -> bool:
         """Report one failure; False: not reported, and its notice becomes available again."""
         job = letter.job
+        key = job.workspace, job.queue, job.id
         try:
             with run_context(_last_run(letter, self._queue.store.store_id)):
                 reported = self._report(letter)
         except Exception:
             log.exception("the failure handler of job %r of task %r raised", job.id, job.task)
-            self._attempts[job.id] += 1
-            if self._attempts[job.id] < MOST_ATTEMPTS:
+            self._attempts[key] += 1
+            if self._attempts[key] < MOST_ATTEMPTS:
                 return False
             reported = True
-        self._attempts.pop(job.id, None)
+        self._attempts.pop(key, None)
         return reported
 
 

@@ -12,11 +12,14 @@ from fairqueue.explained import JobState
 from fairqueue.rows import BlockedWait
 
 KEPT_SECONDS = 86_400
+MOST = 1_000  # then all go, of which most are over
 
 
 def note_wait(shard: Store, wait: BlockedWait) -> None:
     """Note a job that waits for another, on the shard of its lease."""
     key = shard.engine.keys.key("waits")
+    if int(shard.engine.command("HLEN", key)) >= MOST:
+        shard.engine.command("DEL", key)
     shard.engine.command("HSET", key, wait.fence, json.dumps(astuple(wait)))
     shard.engine.command("EXPIRE", key, KEPT_SECONDS)
 

@@ -6,7 +6,8 @@ import pytest
 
 from fairqueue import Lease, Pause, Settings
 from fairqueue.adapters import Finish
-from fairqueue.operate import Operators
+from fairqueue.operate import Operators, blocked_waits
+from fairqueue.rows import BlockedWait
 from tests.contract.world import World
 
 
@@ -175,3 +176,22 @@ def test_a_workspace_that_is_resumed_changes_no_other(world: World) -> None:
     waits = {lease.job.workspace: lease.runnable_seconds for lease in world.worker().take(2)}
     assert waits["b"] == pytest.approx(111, abs=0.01)
     assert waits["a"] == pytest.approx(1, abs=0.01)
+
+
+def test_waits_for_a_job_without_a_slot_are_listed_and_bounded(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the job runs and the other one waits; beyond a number all that was noted goes."""
+    monkeypatch.setattr(blocked_waits, "MOST", 3)
+    world.publish("a", "parent")
+    worker = world.worker()
+    lease = worker.take_one()
+    world.publish("a", "child")
+    notes = [BlockedWait(lease.fence + n, "a", "parent", "q", "child", "text") for n in range(5)]
+    for note in notes:
+        blocked_waits.note_wait(world.store, note)
+    assert world.command("HLEN", "waits") == 2
+    blocked_waits.note_wait(world.store, notes[0])
+    assert blocked_waits.blocked_waits(world.store) == [notes[0]]
+    worker.take_one()
+    assert blocked_waits.blocked_waits(world.store) == []
