@@ -126,6 +126,10 @@ class JobId(str):
         job_id.outcome = published.outcome
         return job_id
 
+    def __reduce__(self) -> tuple[type[JobId], tuple[Published]]:
+        """Let it be copied and pickled."""
+        return JobId, (Published(self.outcome, str(self)),)
+
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -34,6 +36,14 @@ def queue(clock: ManualClock) -> Iterator[FairQueue]:
 
 def _workspaces(queue: FairQueue) -> dict[str, int]:
     return {w.workspace: w.waiting for w in queue.views.stats().workspaces}
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_an_id_may_be_copied_and_sent_to_a_process(queue: FairQueue, copied: Any) -> None:
+    """With its outcome."""
+    job_id = queue.publish(b"", queue="q")
+    again = copied(job_id)
+    assert (again, again.outcome, type(again)) == (job_id, job_id.outcome, type(job_id))
 
 
 def test_a_payload_may_be_too_large(clock: ManualClock) -> None:
