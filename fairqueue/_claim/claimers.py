@@ -141,7 +141,7 @@ class Claimers:
 
     def _forgiving(self) -> AbstractContextManager[None]:
         """Go on without what a shard refuses, where there are others."""
-        return suppress(*[StoreUnavailable] if self._are_several else ())
+        return suppress(*((StoreUnavailable,) if self._are_several else ()))
 
     def _look_for_shards(self) -> None:
         self._store.look(self.answering)
@@ -206,7 +206,8 @@ class Claimers:
         times = partial(self._order.times, queues, others) if self._are_several else tuple
         try:
             shard.repeat()
-            self._renew_old()
+            with self._forgiving():  # an old lease may be of a shard that is away
+                self._renew_old()
             had = len(self._results.leases)
             wanted = max(0, n - had)
             part = shard.claim(queues, wanted, times)

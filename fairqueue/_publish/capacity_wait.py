@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from random import uniform
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
@@ -42,11 +42,18 @@ def retry_while_full(publish: Callable[[float], T], *, within_seconds: float) ->
             return publish(waited)
         except CapacityExceeded as error:
             left = begun + within_seconds - time.monotonic()
-            if left <= 0 or (error.never_fits and error.jobs > 1):
+            if left <= 0 or not _may_fit(error):
                 raise
         time.sleep(min(left, pause * uniform(*JITTER)))  # noqa: S311 - no secret
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         waited = time.monotonic() - begun
+
+
+def _may_fit(outcome: object) -> TypeGuard[CapacityExceeded]:
+    """Whether a capacity refused it, and may accept it later."""
+    if not isinstance(outcome, CapacityExceeded):
+        return False
+    return not (outcome.never_fits and outcome.jobs > 1)
 
 
 def waited(job: Job, seconds: float) -> Job:
@@ -70,13 +77,13 @@ def publish_refused_again(
     done = list(outcomes)
 
     def again(seconds: float) -> None:
-        refused = [at for at, outcome in enumerate(done) if isinstance(outcome, CapacityExceeded)]
+        refused = [at for at, outcome in enumerate(done) if _may_fit(outcome)]
         if seconds:
             some = [(waited(pairs[at][0], seconds), pairs[at][1]) for at in refused]
             for at, outcome in zip(refused, store.publish_many(some), strict=True):
                 done[at] = outcome
         for outcome in done:
-            if isinstance(outcome, CapacityExceeded):
+            if _may_fit(outcome):
                 raise outcome
 
     with suppress(CapacityExceeded):

@@ -12,7 +12,13 @@ from dataclasses import replace
 from fairqueue._publish.capacity_wait import retry_while_full, waited
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job, Outcome, Published
-from fairqueue.errors import FairQueueError
+from fairqueue.errors import (
+    CapacityExceeded,
+    FairQueueError,
+    LeaseLost,
+    PublishInterrupted,
+    StoreUnavailable,
+)
 
 
 def under_another_id(
@@ -50,7 +56,15 @@ def publish_known_ids_again(
     outcomes: list[Published | FairQueueError],
     within_seconds: float,
 ) -> None:
-    """Publish the jobs whose ids are used under others, and put in what became of them."""
+    """Publish the jobs whose ids are used under others, and put in what became of them.
+
+    Raises PublishInterrupted.
+    """
     for n, outcome in enumerate(outcomes):
-        if other := under_another_id(store, pairs[n], outcome):
-            outcomes[n] = publish_one(store, *other, within_seconds)
+        try:
+            if other := under_another_id(store, pairs[n], outcome):
+                outcomes[n] = publish_one(store, *other, within_seconds)
+        except StoreUnavailable as error:
+            raise PublishInterrupted(str(error), outcomes[:n]) from error
+        except (CapacityExceeded, LeaseLost) as error:
+            outcomes[n] = error

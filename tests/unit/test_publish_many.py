@@ -18,6 +18,7 @@ from fairqueue import (
 )
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
+from fairqueue.adapters import Published
 
 
 def make(**options: Any) -> FairQueue:
@@ -86,6 +87,31 @@ def test_a_publish_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
     assert queue.depth("q") == 2
     outcomes = queue.publish_many(some(2), all_or_none=True, block_seconds=60)
     assert queue.depth("q") == 2
+
+
+@pytest.mark.timeout(10)
+def test_a_group_that_never_fits_ends_no_wait_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, and the others are published when there is room."""
+    queue = make(workspace_capacity=2)
+    queue.publish_many(some(2))
+
+    def work(_seconds: float) -> None:
+        for lease in queue.claim(["q"], 1).leases:
+            queue.ack(lease)
+
+    monkeypatch.setattr("fairqueue._publish.capacity_wait.time.sleep", work)
+    outcomes = queue.publish_many([*some(3, group="g"), *some(1)], block_seconds=60)
+    assert [type(one) for one in outcomes] == [CapacityExceeded] * 3 + [JobId]
+
+
+def test_a_job_whose_id_is_used_and_that_is_refused_is_an_outcome() -> None:
+    """As the others are: the jobs behind it are stored, and told."""
+    queue = make(workspace_capacity=1)
+    queue.publish(b"", queue="q", workspace="b", job_id="m")
+    used = some(1, workspace="b", job_id="m", other_id="x~m")
+    pairs = [queue._checked(new, is_new=True) for new in [*used, *some(1)]]
+    outcomes = queue._publish_many(pairs)
+    assert [type(one) for one in outcomes] == [CapacityExceeded, Published]
 
 
 @pytest.mark.timeout(10)
