@@ -85,6 +85,7 @@ class FairQueue(Operators):
         rest, in_url = split_settings(url) if url else ("", {})
         settings = settings or Settings.load({**in_url, **options})
         self.store = sharded(store or open_store(rest, client=client, settings=settings))
+        self._how: dict[str, Any] = {"authoritative": authoritative, "brings_limits": brings_limits}
         self._connection = Connection(self.store, self._bring_limits if brings_limits else None)
         self._connected = self._connection.connected
         super().__init__(self._connection.reached, settings)
@@ -426,7 +427,7 @@ class FairQueue(Operators):
         With a timeout no call waits longer for the server, and none is retried automatically.
         """
         store = self.store.clone(timeout_seconds=timeout_seconds)
-        queue = FairQueue(settings=self.settings, store=store)
+        queue = FairQueue(settings=self.settings, store=store, **self._how)
         queue._connection.like(self._connection)
         queue.missing_workspace = self.missing_workspace
         queue._similar_names, queue.registry = self._similar_names, self.registry

@@ -40,6 +40,15 @@ def test_the_stronger_source_is_listed(world: World, queue: FairQueue) -> None:
     assert queue.limits.get(Scope.default())["capacity"] == Limit(50, "configured")
 
 
+def test_a_clone_brings_limits_only_if_its_queue_does(world: World) -> None:
+    """A tool's queue never stores what it was given, and neither does its clone."""
+    given = Settings(workspace_concurrency=3)
+    for brings, limits in ((False, {}), (True, {"concurrency": Limit(3, "default")})):
+        queue = FairQueue(store=world.store, settings=given, brings_limits=brings)
+        queue.clone().publish(b"", queue="q", workspace="a")
+        assert queue.limits.get(Scope.workspace("a")) == limits
+
+
 def test_the_line_of_a_worker_names_the_limits_in_force(world: World, queue: FairQueue) -> None:
     """Live ones and those of another process too, with what is configured here."""
 
