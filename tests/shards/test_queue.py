@@ -176,6 +176,22 @@ def test_a_shard_that_is_away_holds_up_no_other(
     assert {shard_of_fence(lease.fence) for lease in more} == {1}
 
 
+def test_an_old_lease_of_a_shard_that_is_away_holds_up_no_other(
+    queue: FairQueue, away: Away
+) -> None:
+    """A call was interrupted before its caller had the lease; it is renewed with a later claim."""
+    fill(queue, 4)
+    leases = {lease.fence: lease for lease in queue.claim(["q"], 100).leases}
+    old = next(lease for fence, lease in leases.items() if shard_of_fence(fence) == 1)
+    queue._claimer._results.old = (old,)
+    away(1)
+    finishes = [Finish(fence) for fence in leases if shard_of_fence(fence) != 1]
+    found = queue.claim(["q"], 100, finishes=finishes).leases
+    assert {shard_of_fence(lease.fence) for lease in found} == {0, 2}
+    away.back()
+    assert old.fence in {lease.fence for lease in queue.claim(["q"], 100).leases}
+
+
 @pytest.mark.parametrize("how", ["claim", "flush", "finish", "close"])
 def test_what_is_owed_is_sent_by_whatever_comes_first(
     queue: FairQueue, away: Away, how: str
