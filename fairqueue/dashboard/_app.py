@@ -229,7 +229,9 @@ class _Dashboard:
         wrong = ""
         if request.method == "POST":
             form = await form_of(request)
-            session = self._access.sign_in((form or {}).get("token", ""))
+            if form is None:
+                return self._problem(request, FOREIGN_FORM, 403)
+            session = self._access.sign_in(form.get("token", ""))
             if session is not None:
                 answer = RedirectResponse(f"{base_of(request)}/", 303)
                 self._set_session(answer, request, session, SESSION_SECONDS)

@@ -148,21 +148,20 @@ class Ticker:
 
     def _declare(self, store: StoreBase) -> None:
         """Say now and then that the schedules of this process still are declared."""
-        now, is_done = monotonic(), True
+        now = monotonic()
         if now < self._declared_at + DECLARE_EVERY_SECONDS:
             return
+        self._declared_at = now
         for runner in self._runners:
             for placed, when in runner.declared():
                 try:
                     boot = self._boots.get(placed.workspace, "")
                     _, began = placed.put(store, when, boot)
                     self._boots.setdefault(placed.workspace, began)
-                except StoreUnavailable:
-                    is_done = False  # those of other shards go on
+                except StoreUnavailable:  # those of other shards go on; this one soon
+                    self._declared_at = now - DECLARE_EVERY_SECONDS + LOOK_EVERY_SECONDS
                 except ConfigurationError as error:
                     self._log(f"schedule {placed.name!r} is not declared", error)
-        if is_done:
-            self._declared_at = now
 
     def _look_at(self, shard: Store) -> float:
         now, seconds, rows = shard.due_schedules(self._names, n=AT_ONCE)

@@ -56,7 +56,7 @@ def _add_to_redis(broker: Any, dead_letters: str, payload: bytes, name: str) -> 
             pipeline.zadd(key, {name: current_millis()})
             pipeline.hset(f"{key}.msgs", name, payload)
             pipeline.execute()
-    except redis.ConnectionError as error:
+    except redis.RedisError as error:  # silent, full or read-only: Dramatiq tries again
         raise ConnectionClosed(error) from None
 
 

@@ -44,12 +44,10 @@ class FairConsumer(Consumer):
 
     def ack(self, message: Any) -> None:
         """The job is done."""
-        message.settled = True
+        self._ran(message, "retried" if message.failure() else "succeeded")
         if message.lost:
             self._leave(message)
         else:
-            outcome = "retried" if message.failure() else "succeeded"
-            self._claims.ran(message.lease, outcome, message.error)
             self._claims.finish(message.lease)
 
     def nack(self, message: Any) -> None:
@@ -58,12 +56,10 @@ class FairConsumer(Consumer):
         A cancelled job is removed. A job that Dramatiq cannot run, or whose broker is unknown,
         becomes a dead letter of the core; with ``keep_failures`` so does each that has failed.
         """
-        message.settled = True
+        self._ran(message, "failed")
         reason, failure = message.dead_letter_reason, ""
         if self._claims.core.settings.keep_failures and not message.discarded:
             failure = message.failure()
-        if not (message.lost or message.discarded):
-            self._claims.ran(message.lease, "failed", message.error)
         if message.lost:
             self._leave(message)
         elif failure:
@@ -72,6 +68,12 @@ class FairConsumer(Consumer):
             self._claims.finish(message.lease)
         else:
             self._claims.reject(message.lease, reason=reason or FAILED)
+
+    def _ran(self, message: Any, outcome: str) -> None:
+        """Count a run once: Dramatiq repeats an ack or nack while the store is away."""
+        is_first, message.settled = not message.settled, True
+        if is_first and not (message.lost or message.discarded):
+            self._claims.ran(message.lease, outcome, message.error)
 
     def _leave(self, message: Any) -> None:
         """Its lease is lost. A job that never began goes back: it may not have been reaped yet."""

@@ -213,6 +213,16 @@ def test_cookies_are_secure_where_the_browser_speaks_tls(
         assert ("Secure" in answer.headers["set-cookie"]) is is_secure
 
 
+def test_a_sign_in_without_its_cookie_is_not_told_that_the_token_is_wrong(
+    queue: FairQueue,
+) -> None:
+    """A browser that keeps no cookies sends a form of nobody's."""
+    with _visiting(app(queue, token=TOKEN)) as visitor:
+        answer = visitor.post("/sign-in", data={"csrf": "x", "token": TOKEN})
+        assert answer.status_code == 403
+        assert "Load the page again" in answer.text
+
+
 def test_an_open_page_ends_with_the_right_to_see_it(
     queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,8 @@ class Outage(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         self.enabled = consumes_fairly(parent)
         if self.enabled:
+            while _watches:  # of a worker that has stopped in this process
+                _watches.pop().stop()
             signals.worker_shutting_down.connect(_watch_silence, weak=False)
 
     def close(self, parent: Any) -> None:

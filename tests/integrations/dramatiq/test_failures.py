@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Middleware
 from dramatiq.results import ResultFailure, Results
 from dramatiq.results.backends import StubBackend
@@ -16,6 +18,8 @@ from dramatiq.results.backends import StubBackend
 import fairqueue
 from fairqueue import Cancelled, FairQueue, adapters
 from fairqueue_dramatiq import FairQueueMiddleware
+from fairqueue_dramatiq._consumer import FairConsumer
+from fairqueue_dramatiq._messages import LeasedMessage
 from tests.integrations.dramatiq.conftest import Start, brokers
 from tests.system.ledger import wait_for
 
@@ -231,3 +235,19 @@ def test_a_job_cancelled_before_it_began_has_failed(
     broker.join("default", timeout=60_000)
     assert ran == []
     assert broker.dead_letters == []
+
+
+@pytest.mark.parametrize(("end", "outcome"), [("ack", "succeeded"), ("nack", "failed")])
+def test_an_end_that_is_repeated_counts_one_run(end: str, outcome: str) -> None:
+    """Dramatiq repeats an ack or nack until it reaches the store."""
+    claims = mock.Mock(**{"core.settings.keep_failures": False})
+    claims.finish.side_effect = [ConnectionClosed(OSError("away")), None]
+    consumer = FairConsumer(
+        claims, "default", timeout_seconds=1, add_dead_letter=lambda _message: True
+    )
+    sent = dramatiq.Message("default", "work", (), {}, {})
+    message = LeasedMessage(sent, mock.Mock(), keeps_exception=False)
+    with pytest.raises(ConnectionClosed):
+        getattr(consumer, end)(message)
+    getattr(consumer, end)(message)
+    assert [call.args[1] for call in claims.ran.call_args_list] == [outcome]
