@@ -331,7 +331,7 @@ def explain_remedy(blocker: Blocker) -> str | None:
     of = "workspace_" if blocker.scope == "workspace_task" else ""
     return {
         "pause": f"to resume it: fairqueue resume {where}",
-        "move": "it starts there; if no fairqueue reshard runs, run it again",
+        "move": "the job starts on its new shard; if no fairqueue reshard runs, start one",
         "concurrency": f"to raise it: fairqueue limits set {of}concurrency=N {where}",
         "rate": f"to raise it: fairqueue limits set {of}rate=N/m {where}",
         "worker": BUSY if blocker.used else NO_WORKER,
@@ -377,7 +377,7 @@ def explain_blocker(blocker: Blocker, now: float) -> str:
     age = "" if blocker.since is None else f", for {duration(now - blocker.since)}"
     left = duration(max(0.0, (blocker.until or now) - now))
     limit = blocker.limit or 0
-    start = f"next start in {left}" if blocker.until else "other shards have it for the moment"
+    start = f"next start in {left}" if blocker.until else "other shards use the whole rate now"
     return {
         "pause": f"paused: {scope}{age}",
         "move": f"moves to shard {limit:.0f}: {scope}{age}",

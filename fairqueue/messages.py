@@ -24,7 +24,7 @@ _VALUE = r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[\[{(][^\]})]*[\]})]?|[^,)}\]
 _IN_TEXT = re.compile(
     rf"""((?:{HIDDEN_NAMES})[\w-]{{0,100}}['"]?\s*[:=]\s*)(?:{_VALUE})""", re.IGNORECASE
 )
-"""It begins at the name itself: what may stand before that would be tried from each letter."""
+"""The pattern begins at the name: with a prefix, the search would begin again at each letter."""
 
 
 MOST_IN_LIST = 60  # characters

@@ -256,7 +256,7 @@ class Settings(BaseModel):
         5, description="deliveries after which a job becomes a dead letter, from 1; None: no limit"
     )
     history: Annotated[int, Number, Field(ge=0, le=10_000)] = Field(
-        0, description="jobs that have ended of which operators see outcome and error, up to 10,000"
+        0, description="finished jobs whose outcome and error are kept for operators, up to 10,000"
     )
     keep_failures: bool = Field(
         default=False,

@@ -142,5 +142,5 @@ class Publishes:
 
 @lru_cache(maxsize=8)
 def _without_group(admission: Admission) -> Admission:
-    """The jobs of one group have the same."""
+    """Return the rules without the group; all jobs of a group share the result."""
     return replace(admission, group=None)

@@ -49,8 +49,8 @@ from fairqueue.errors import FairQueueError
 
 logger = logging.getLogger("fairqueue")
 UNREAD = (
-    "a claim could not read, or failed at: %s. Other jobs go on; the texts are set aside, see "
-    "'fairqueue doctor'"
+    "a claim skipped records that cannot be read, or failed at them: %s. Other jobs run; "
+    "'fairqueue doctor' shows the records"
 )
 MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 TASKS_REMEMBERED = 10_000  # names in this process

@@ -82,7 +82,7 @@ class InPlace:
         return child
 
     def ended(self, child: Child) -> Ended | None:
-        """It has, where it was sent."""
+        """Return the end of a child: one that runs in place has ended once it was sent."""
         return self._ended.get(child.id)
 
 

@@ -6,7 +6,7 @@ from fairqueue._queue import FairQueue
 
 
 class SilenceWatch:
-    """Lets calls give a silent server up as soon as where there are several.
+    """Lets a call give up a silent server after 0.7 s, as a call to one of several servers does.
 
     A stopped server, or a link that drops packets, refuses no connection: each call would wait for
     its time-out. A call that waits asks by a probe; if that is not answered either, all calls to

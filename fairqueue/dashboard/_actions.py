@@ -57,7 +57,7 @@ def _chosen_dead(form: Form) -> DeadFilter:
     """Return the filter of a form's dead letters; raise if it is empty."""
     chosen = filter_of(form)
     if chosen == EVERY:
-        raise ConfigurationError("nothing chooses the dead letters: fill in at least one field")
+        raise ConfigurationError("fill in at least one field to choose dead letters")
     return chosen
 
 

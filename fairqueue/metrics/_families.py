@@ -75,7 +75,9 @@ OF_STORE = (
         ("outcome",),
         "ticks of schedules since the store began: published, skipped, missed, or full at first",
     ),
-    Family("schedule_lateness_seconds", "gauge", (), "for how long a tick is due, the latest one"),
+    Family(
+        "schedule_lateness_seconds", "gauge", (), "seconds by which the most overdue tick is late"
+    ),
     Family("schedules", "gauge", (), "schedules of all workspaces"),
     Family("jobs_without_workspace", "counter", (), "jobs that named no workspace"),
     Family("jobs_of_unknown_tasks", "gauge", (), "jobs that no living worker can run, by a sample"),
@@ -112,9 +114,9 @@ OF_PROCESS = (
     ),
     Family("buffered_jobs", "gauge", (), "jobs that this process keeps on disk: Redis is away"),
     Family("buffer_oldest_seconds", "gauge", (), "for how long it keeps the oldest of them"),
-    Family("buffer_refused", "gauge", (), "jobs that it keeps since Redis refused them for good"),
+    Family("buffer_refused", "gauge", (), "jobs that it keeps because Redis refused them for good"),
     Family("buffer_sent", "counter", QUEUE, "buffered jobs that it has sent"),
-    Family("inline_runs", "counter", (), "tasks that ran in this process since Redis was away"),
+    Family("inline_runs", "counter", (), "tasks that ran in this process because Redis was away"),
     Family("jobs_started", "counter", QUEUE, "leases that were granted"),
     Family(
         "leases_ended",
@@ -124,7 +126,7 @@ OF_PROCESS = (
     ),
     Family("runs", "counter", ("queue", "outcome"), "runs that succeeded, failed or are retried"),
     Family("steps", "counter", ("outcome",), "durable steps: run, kept from before, or lease lost"),
-    Family("suspended", "counter", QUEUE, "runs that ended since they wait for another task"),
+    Family("suspended", "counter", QUEUE, "runs that ended because they wait for another task"),
     Family("worker_seconds", "counter", QUEUE, "worker-seconds of leases that have ended"),
     Family("wait_seconds", "histogram", QUEUE, "from when a job was due to its first start"),
     Family(

@@ -18,7 +18,7 @@ from fairqueue_dramatiq.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class Children:
-    """Those of one actor's run."""
+    """The children of one run of an actor."""
 
     broker: Broker
     core: fairqueue.FairQueue

@@ -216,7 +216,7 @@ def test_cookies_are_secure_where_the_browser_speaks_tls(
 def test_a_sign_in_without_its_cookie_is_not_told_that_the_token_is_wrong(
     queue: FairQueue,
 ) -> None:
-    """A browser that keeps no cookies sends a form of nobody's."""
+    """A browser that keeps no cookies sends a form that no page of this dashboard made."""
     with _visiting(app(queue, token=TOKEN)) as visitor:
         answer = visitor.post("/sign-in", data={"csrf": "x", "token": TOKEN})
         assert answer.status_code == 403

@@ -256,8 +256,8 @@ class Mover:
 def _checked(store: StoreBase, to: int) -> ShardedStore:
     if not isinstance(store, ShardedStore) or to < LEAST:
         raise ConfigurationError(
-            "several shards never become one, whose limits are stored in another way: give two at "
-            "least, or use another namespace, and let this one run empty"
+            "several shards never become one: keep two or more, or publish to another namespace, "
+            "and let this one run empty"
         )
     if to > SHARDS_MOST or to < store.servers:
         raise ConfigurationError(

@@ -279,8 +279,8 @@ function Order.set_node_reserved(b)
   end
 end
 
--- Whether it starts though others have lower tags. Then virtual time stays, or it would run ahead
--- of those that wait. The finish tag is charged as ever, but stays within a bound of virtual time,
+-- Whether a flow starts before flows with lower tags. If so, virtual time stays: else it would pass
+-- the flows that wait. The finish tag is charged as ever, but stays within a bound of virtual time,
 -- or the workspace would pay for it without end; or within the next that goes first, or those that
 -- share an overcommitted reserve would lose their order.
 function Order.jumps(entity, node, flow, stride)

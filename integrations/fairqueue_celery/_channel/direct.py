@@ -27,7 +27,7 @@ OF_A_CALL = NEEDS_KOMBU | {
     *("exchange", "routing_key", "serializer", "retry", "retry_policy", "priority"),
     *("delivery_mode", "declare", "headers", "timeout", "confirm_timeout"),
 }
-"""What Celery passes beside the properties of the message."""
+"""Arguments of a publish that are no properties of the message."""
 
 
 class DirectProducer:

@@ -88,7 +88,7 @@ class HeldLease:
 
     @property
     def waits_in_pool(self) -> bool:
-        """It was given to its pool, and no process has said that it began it."""
+        """Its pool has the job, and no process has begun it."""
         is_kept = self.gathered or self.given_back
         has_moved = self.started is not None or self.verdict is not None or self.ended
         return self.request is not None and not is_kept and not has_moved

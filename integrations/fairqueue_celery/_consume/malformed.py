@@ -1,4 +1,4 @@
-"""What a producer wrote wrongly, where no check in advance has found it."""
+"""Handles malformed messages of producers that no earlier check has found."""
 
 from __future__ import annotations
 

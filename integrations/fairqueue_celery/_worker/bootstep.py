@@ -125,7 +125,7 @@ class Fairness(bootsteps.StartStopStep):
             _release_all(parent.controller)
 
     def _limit_task(self, request: Any, bucket: Any, tokens: int) -> Any:
-        """Give back, until its turn, what a ``rate_limit`` would keep in memory with its slot."""
+        """Give back a job that a ``rate_limit`` delays, so that it holds no slot meanwhile."""
         found = next((f for f in all_held() if f[1].request is request), None)
         if found is None:
             return self._keep_in_memory(request, bucket, tokens)

@@ -20,7 +20,7 @@ TRACES = (fast_trace_task, trace_task_ret)
 
 
 def adapt(pool: Any) -> None:
-    """Change such a pool; before strategies are built."""
+    """Change a pool that runs tasks in this process, before strategies are built."""
     if "apply_async" in vars(pool):
         return
     apply_async = pool.apply_async

@@ -43,7 +43,7 @@ NO_TASK = "not_a_task: no name of a task in its headers or its body"
 
 
 def reject_unreadable(consumer: Any) -> None:
-    """Arrange it for a worker's consumer; what Celery logs and signals stays."""
+    """Let a worker's consumer reject unreadable messages. Celery still logs and signals them."""
     on_decode_error = consumer.on_decode_error
     on_unknown_message = consumer.on_unknown_message
     on_invalid_task = consumer.on_invalid_task
