@@ -89,7 +89,7 @@ def time_in(text: str, now: float) -> float | None:
 
 
 def rate(per_second: float) -> str:
-    """A rate as the settings take it: ``2.5/s``, ``10/m``, ``1/h``."""
+    """A rate as the settings take it: ``10/s``, ``150/m``, ``1/h``."""
     for seconds, unit in ((1, "s"), (60, "m"), (3600, "h")):
         number = per_second * seconds
         if number >= 1 and abs(number - round(number)) < ALMOST:
