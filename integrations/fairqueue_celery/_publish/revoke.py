@@ -20,6 +20,8 @@ from fairqueue import FairQueue, FairQueueError
 logger = logging.getLogger("fairqueue_celery.revoke")
 
 COMMANDS = frozenset({"revoke", "terminate"})
+JSON = "application/json"
+"""Celery's default for commands; another form is left to the workers, and nothing is unpickled."""
 OF_CONTROL = ".pidbox"
 """How the name of an exchange of remote control ends."""
 
@@ -29,11 +31,11 @@ MOST_SECONDS = 2.0
 
 def withdraw_revoked(core: FairQueue, channel: Any, exchange: str, message: Any) -> None:
     """Withdraw what a command of remote control revokes; the workers have the command already."""
-    if not exchange.endswith(OF_CONTROL) or message["headers"].get("compression"):
+    is_plain = message["content-type"] == JSON and not message["headers"].get("compression")
+    if not (exchange.endswith(OF_CONTROL) and is_plain):
         return
     body = channel.decode_body(message["body"], message["properties"].get("body_encoding"))
-    kind, encoding = message["content-type"], message["content-encoding"]
-    command = loads(body, kind, encoding, force=True)  # this process has written it
+    command = loads(body, JSON, message["content-encoding"])
     if command["method"] not in COMMANDS:
         return
     until, ids = time.monotonic() + MOST_SECONDS, (command["arguments"] or {}).get("task_id")
