@@ -54,7 +54,8 @@ def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
     samples = fetch(_url(worker))
     claimed = sum(_of(samples, "leases_ended_total").values())  # some ahead, which went back
     assert _of(samples, "jobs_started_total") == {("celery",): claimed}
-    assert _of(samples, "wait_seconds_count") == {("celery",): claimed}
+    waits = _of(samples, "wait_seconds_count")[("celery",)]
+    assert TASKS + 3 <= waits <= claimed  # how long one waited that went back is not known
     assert sum(_of(samples, "worker_seconds_total").values()) > 0
 
 
