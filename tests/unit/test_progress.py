@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,8 @@ import fairqueue
 from fairqueue import ConfigurationError, JobContext
 from fairqueue._claim.progress import _writer
 from fairqueue.adapters import run_context, run_stand_in
+
+NUMBERS = itertools.count()
 
 
 class Store:
@@ -45,7 +48,8 @@ def store() -> Store:
 @pytest.fixture(autouse=True)
 def job(store: Store) -> Iterator[JobContext]:
     """The running job."""
-    context = JobContext("j", "a", 7, 1, f"store {id(store)}", store=lambda: store, task=str(store))
+    name = f"{next(NUMBERS)}"  # an address may come again
+    context = JobContext("j", "a", 7, 1, name, store=lambda: store, task=name)
     with run_context(context):
         yield context
 
