@@ -102,11 +102,16 @@ def is_https(request: Request) -> bool:
 
 
 def _is_own(request: Request) -> bool:
-    """Whether the form comes from this site, as far as the browser tells."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
+    """Whether the form comes from this site, as far as the browser tells.
+
+    ``Sec-Fetch-Site`` decides, since a proxy may send another ``Host``. A browser sends that header
+    over TLS and to localhost only.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in {"same-origin", "none"}
     origin = request.headers.get("origin")
-    same = origin is None or origin.partition("://")[2] == request.headers.get("host")
-    return same and site in {"same-origin", "none"}
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")
 
 
 def _csrf_cookie(request: Request, csrf: str) -> str:

@@ -130,6 +130,13 @@ def test_a_foreign_form_is_refused(
     assert paused(queue) == {}
 
 
+def test_a_proxy_may_send_another_host(queue: FairQueue, visitor: Visitor) -> None:
+    """Where the browser itself tells that the form is this site's own, as it does over TLS."""
+    told = {"origin": "https://queues.example", "sec-fetch-site": "same-origin"}
+    visitor.post("/act/pause", data=_form(visitor), headers=told)
+    assert paused(queue) != {}
+
+
 @pytest.mark.parametrize(
     "back",
     [
