@@ -174,7 +174,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a timer is lost": ("I3", _run("DEL", ("timer",))),
     "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
-    "a key may expire": ("I9", _run("SET", ("retention",), "- -", "PX", 1_000_000)),
+    "a key may expire": ("I9", _run("EXPIRE", ("nodes",), 1000)),
     "a record was set aside": ("I13", _put("set_aside", "job q x", "1700000000.0 {}")),
     **{
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
@@ -217,7 +217,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a job has a key that is another's": ("I11", _put("keyed", "q x", "a:1:k")),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
     "a queue is of no known kind": ("I11", _put("kinds", "q", "what")),
-    "the rebuild does not go on": ("I11", _run("SET", ("rebuild",), "1 0 9000000000 0 0")),
+    "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 9000000000 0 0")),
 }
 
 
