@@ -119,10 +119,8 @@ permits scope name | zset | permit, by its end; at the limit's home
 slots_of_queue queue | hash | running job: fence | with its leases
 unreported queue | zset | `workspace job` of a dead letter, `!workspace job` of a cancelled one,
   by when a worker may take its notice | when reported; with its letter
-slots_of_workspace workspace | set | fences | with its leases
-slots_of_workspace_task workspace task | set | fences, of a task that has or had a limit
-  | with its leases
-slots_of_shared_limit shared_limit | set | fences | with its leases
+slots level | set | fences at a workspace, at `@group`, and, of a task that has or had a limit, at
+  `/task` and `workspace/task` | with its leases
 nodes_of_shared_limit shared_limit | set | the nodes that it closes | with its nodes
 scheduled workspace | zset | `queue priority task:id`, by when it is due | with its jobs
 expiring workspace | zset | `queue priority task:id` of waiting jobs, by when they expire

@@ -105,7 +105,7 @@ end
 function RebuildPages.indexed_task(task, how)
   local key = '/' .. task
   if how == 'all' and not Limits.of_task(task)
-    and call('EXISTS', K.slots_of_shared_limit(key), K.nodes_of_shared_limit(key)) == 0 then
+    and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
     call('HDEL', K.indexed_tasks(), task)
   end
 end
