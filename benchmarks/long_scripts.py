@@ -287,7 +287,7 @@ def _rate(pile: Pile, turn: int) -> None:
 
 def _end_all(pile: Pile, _: int) -> None:
     """All its jobs end, at most 16 in a call."""
-    slots = pile.engine.keys.key("slots_of_workspace", "big")
+    slots = pile.engine.keys.key("slots", "big")
     fences = [int(fence) for fence in pile.client.smembers(slots)]
     for at in range(0, len(fences), 16):
         finishes = [Finish(fence) for fence in fences[at : at + 16]]

@@ -37,6 +37,9 @@ def _kinds(table: str) -> dict[str, Kind]:
 KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
 shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
+notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
+  of dead letters; `imports_suspended` until then; since the store began: `imported kind`,
+  `leases_expired`, `dead_…`, `ticks_…` | never
 moved | hash | workspace: the shard to which it went, behind a `>` while it moves;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
@@ -83,13 +86,8 @@ unique | hash | `workspace:task:key`: its queue and job, and until when (0: its 
   `workspace::id`: the job of this framework id, if that differs
   | three looked at with each new one; rebuild
 keyed | hash | `queue job`: `workspace:task:key` | with its unique key
-retention | string | for how long and how many dead letters are kept, if not the defaults
-  | with the next configuration
-imports_suspended | string | jobs are being exported | expires
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
-imported | hash | kind of list: messages imported | never
-totals | hash | `leases_expired`, `dead_…`, `ticks_…`: how often, since the store began | never
 waits | hash | fence: the job whose result it awaits in vain | expires
 workers | hash | owner: `seen node software lease limits/digest slots more queue …`, `lease` 0 if
   it stopped; `#digest`: its app, and the tasks that it knows, `*` if they are too many
@@ -97,8 +95,6 @@ workers | hash | owner: `seen node software lease limits/digest slots more queue
 activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
   minute or an hour, packed; `*`: several; 200 at most | expires
 finished_jobs | list | last ended jobs, newest first | never
-acts | string | operators' last acts | never
-rebuild | string | how far the rebuild has come, and when it goes on | never
 requests | zset | ticket in flight, by lease end | with its request; lease end
 waiting_requests | zset | waiting ticket, by lease end | when it starts or leaves; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
@@ -123,10 +119,8 @@ permits scope name | zset | permit, by its end; at the limit's home
 slots_of_queue queue | hash | running job: fence | with its leases
 unreported queue | zset | `workspace job` of a dead letter, `!workspace job` of a cancelled one,
   by when a worker may take its notice | when reported; with its letter
-slots_of_workspace workspace | set | fences | with its leases
-slots_of_workspace_task workspace task | set | fences, of a task that has or had a limit
-  | with its leases
-slots_of_shared_limit shared_limit | set | fences | with its leases
+slots level | set | fences at a workspace, at `@group`, and, of a task that has or had a limit, at
+  `/task` and `workspace/task` | with its leases
 nodes_of_shared_limit shared_limit | set | the nodes that it closes | with its nodes
 scheduled workspace | zset | `queue priority task:id`, by when it is due | with its jobs
 expiring workspace | zset | `queue priority task:id` of waiting jobs, by when they expire

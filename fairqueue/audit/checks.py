@@ -101,15 +101,10 @@ def _limits_hold(a: Audit) -> Iterator[Found]:
     levels: list[tuple[str, int, dict[str, float]]] = [
         ("total", len(a.space.leases), a.levels.of_total())
     ]
-    for (name,), slots in a.space.all("slots_of_workspace"):
-        levels.append((f"workspace {decode(name)!r}", len(slots), a.levels.of_workspace(name)))
     for (name,), slots in a.space.all("slots_of_queue"):
         levels.append((f"queue {decode(name)!r}", len(slots), a.levels.of_queue(name)))
-    for (key,), slots in a.space.all("slots_of_shared_limit"):
-        levels.append((f"shared limit {key}", len(slots), a.levels.of_shared(key) or {}))
-    for (name, task), slots in a.space.all("slots_of_workspace_task"):
-        most = (a.levels.of_shared(f"/{task}") or {}).get("workspace_concurrency", len(slots))
-        levels.append((f"task {task} of {decode(name)!r}", len(slots), {"concurrency": most}))
+    for (level,), slots in a.space.all("slots"):
+        levels.append((f"level {decode(level)!r}", len(slots), a.levels.of_slots(level)))
     levels += _permits(a)
     for where, used, limits in levels:
         most = limits.get("concurrency", used)
@@ -168,9 +163,9 @@ def _nothing_is_left(a: Audit) -> Iterator[Found]:
         for flow in ws.flows:
             if flow.state == "idle" and not a.usage(ws.name) and not a.follows(ws):
                 yield ("workspace", ws.name), f"{decode(ws.name)!r} is idle without a lease"
-    for (name,), fences in a.space.all("slots_of_workspace"):
-        held = set() if name in a.space.workspaces else fences & a.space.leases.keys()
-        for fence in held:
+    for fence, lease in a.space.leases.items():
+        name = lease.workspace
+        if name not in a.space.workspaces and fence in a.space.of("slots", name):
             yield ("lease", fence), f"{decode(name)!r} has lease {fence} and no record"
 
 
@@ -294,9 +289,10 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     mark = read_mark(text) if text else None
     if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return
-    kinds = ("scheduled", "slots_of_workspace", "dead_letters", "schedules")
+    kinds = ("scheduled", "dead_letters", "schedules")
     there = {names[0].lstrip("!") for kind in kinds for names, _ in a.space.all(kind)}
     there |= {ws.name for ws, flow in a.flows() if flow.lanes}
+    there |= {lease.workspace for lease in a.space.leases.values()}
     moved = a.space.one("moved", {})
     for name in there:
         if _moves(a, name):

@@ -15,10 +15,6 @@ def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
     leases = a.space.leases
     ends = set(a.space.one("expiry", {}))
     yield from unequal("expiry", ends, "leases", set(leases), stray=lambda fence: ("lease", fence))
-    slots, by_workspace = "slots_of_workspace", {(e.workspace, f) for f, e in leases.items()}
-    yield from unequal(
-        slots, a.members(slots), "leases", by_workspace, stray=entry_of(slots), lacking=_last
-    )
     slots, by_queue = "slots_of_queue", {(e.queue, e.job, f) for f, e in leases.items()}
     running = {(names[0], job, f) for names, of in a.space.all(slots) for job, f in of.items()}
     yield from unequal(slots, running, "leases", by_queue, stray=entry_of(slots), lacking=_last)
@@ -26,6 +22,28 @@ def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
 
 def _last(slot: tuple[str, ...]) -> Where:
     return ("lease", slot[-1])
+
+
+def _leases_hold_their_slots(a: Audit) -> Iterator[Found]:
+    indexed = a.space.one("indexed_tasks", {})
+    wanted: set[tuple[str, str]] = set()
+    moving: set[tuple[str, str]] = set()
+    for fence, lease in a.space.leases.items():
+        wanted.add((lease.workspace, fence))
+        if indexed.get(lease.task) == "all":
+            wanted |= {(f"/{lease.task}", fence), (f"{lease.workspace}/{lease.task}", fence)}
+        elif a.levels.of_shared(f"/{lease.task}") is not None:
+            text = f"task {lease.task} has a limit, and not all of its leases are indexed"
+            yield ("field", "indexed_tasks", lease.task), text
+        ws = a.space.workspaces.get(lease.workspace)
+        if ws is not None and ws.parent is not None:
+            wanted.add((f"@{ws.parent}", fence))
+        if ws is not None and ws.move is not None and ws.move.group is not None:
+            moving.add((f"@{ws.move.group}", fence))
+    new = {task for task, state in indexed.items() if state != "all"}
+    slots = {slot for slot in a.members("slots") if slot[0].partition("/")[2] not in new}
+    there, stray = slots - (moving - wanted), entry_of("slots")
+    yield from unequal("slots", there, "leases", wanted, stray=stray, lacking=_last)
 
 
 def _fences_are_in_order(a: Audit) -> Iterator[Found]:
@@ -74,6 +92,7 @@ def _time_is_looked_at_before_it_brings_anything(a: Audit) -> Iterator[Found]:
 
 LEASE_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I4", _leases_are_at_every_level),
+    ("I4", _leases_hold_their_slots),
     ("I4", _fences_are_in_order),
     ("I4", _last_dispatches_have_the_highest_fences),
     ("I12", _time_does_not_go_back),

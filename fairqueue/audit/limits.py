@@ -72,6 +72,16 @@ class Levels:
         shared = numbers if kind == "task" else {"concurrency": numbers.get("concurrency")}
         return {limit: number for limit, number in shared.items() if number is not None}
 
+    def of_slots(self, level: str) -> dict[str, float]:
+        """Limits of a level with slots: a workspace, its task, or a shared limit."""
+        name, slash, task = level.partition("/")
+        if level[0] == "@" or not name:
+            return self.of_shared(level) or {}
+        if not slash:
+            return self.of_workspace(name)
+        most = (self.of_shared(f"/{task}") or {}).get("workspace_concurrency")
+        return {} if most is None else {"concurrency": most}
+
     def of_total(self) -> dict[str, float]:
         """Limits of the total."""
         return self._numbers("configured:total:", "live:total:", "pause:total:")

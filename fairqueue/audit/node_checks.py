@@ -38,49 +38,6 @@ def _closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
             yield where, f"shared limit {name} has nodes that must follow, and its timer is not due"
 
 
-def _leases_are_at_their_shared_limits(a: Audit) -> Iterator[Found]:
-    indexed = a.space.one("indexed_tasks", {})
-    limits: set[tuple[str, str]] = set()
-    moving: set[tuple[str, str]] = set()
-    shares: set[tuple[str, ...]] = set()
-    for fence, lease in a.space.leases.items():
-        if indexed.get(lease.task) == "all":
-            limits.add((f"/{lease.task}", fence))
-            shares.add((lease.workspace, lease.task, fence))
-        elif a.levels.of_shared(f"/{lease.task}") is not None:
-            text = f"task {lease.task} has a limit, and not all of its leases are indexed"
-            yield ("field", "indexed_tasks", lease.task), text
-        ws = a.space.workspaces.get(lease.workspace)
-        if ws is not None and ws.parent is not None:
-            limits.add((f"@{ws.parent}", fence))
-        if ws is not None and ws.move is not None and ws.move.group is not None:
-            moving.add((f"@{ws.move.group}", fence))
-    new = {task for task, state in indexed.items() if state != "all"}
-    there = {
-        (key, fence) for key, fence in a.members("slots_of_shared_limit") if key[1:] not in new
-    }
-    yield from unequal(
-        "slots of shared limits",
-        there - (moving - limits),
-        "leases",
-        limits,
-        stray=entry_of("slots_of_shared_limit"),
-        lacking=lambda slot: ("lease", slot[1]),
-    )
-    slots = a.space.all("slots_of_workspace_task")
-    of_tasks = {
-        (*names, fence) for names, fences in slots for fence in fences if names[1] not in new
-    }
-    yield from unequal(
-        "slots of tasks in workspaces",
-        of_tasks,
-        "leases",
-        shares,
-        stray=entry_of("slots_of_workspace_task"),
-        lacking=lambda slot: ("lease", slot[-1]),
-    )
-
-
 def _inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
     counts = a.counts_of_inner_nodes
     for b in a.space.inner_nodes.values():
@@ -141,7 +98,6 @@ def _nothing_is_left_of_an_inner_node(a: Audit) -> Iterator[Found]:
 NODE_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I1", _inner_nodes_stand_where_they_should),
     ("I10", _closed_shared_limits_are_full_or_wait),
-    ("I4", _leases_are_at_their_shared_limits),
     ("I5", _inner_nodes_weigh_as_much_as_their_members),
     ("I3", _inner_nodes_are_listed),
     ("I3", _groups_are_what_is_set),

@@ -52,10 +52,10 @@ def _kinds_are_known(a: Audit) -> Iterator[Found]:
 
 
 def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("rebuild", "1 0 0")
+    text = a.space.one("notes", {}).get("rebuild", "1 0 0")
     found = _PROGRESS.fullmatch(text)
     if not found or float(found[2]) > a.now + REST_SECONDS:
-        yield ("key", "rebuild"), f"the rebuild does not go on: {text!r}"
+        yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (

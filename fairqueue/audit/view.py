@@ -130,7 +130,7 @@ class Audit:
 
     def usage(self, workspace: str) -> int:
         """Leases of a workspace."""
-        return len(self.space.of("slots_of_workspace", workspace))
+        return len(self.space.of("slots", workspace))
 
     def blocked(self, ws: WorkspaceRow) -> str | None:
         """Return which of its own limits blocks a workspace."""
@@ -153,7 +153,7 @@ class Audit:
 
     def running(self, workspace: str, task: str) -> int:
         """Count a workspace's leases of a task that has a limit."""
-        return len(self.space.of("slots_of_workspace_task", workspace, task))
+        return len(self.space.of("slots", f"{workspace}/{task}"))
 
     def task_start(self, workspace: str, task: str, limits: Mapping[str, float]) -> float:
         """Return when a task may start again in a workspace, by its rate there."""
@@ -184,7 +184,7 @@ class Audit:
         next_start = fair.next_start(tat, rate, limits.get("burst", 1.0)) if rate is not None else 0
         if next_start > self.now + ALMOST:
             return "rate"
-        used = len(self.space.of("slots_of_shared_limit", key))
+        used = len(self.space.of("slots", key))
         return "at_limit" if most is not None and used >= most else None
 
     def is_due(self, key: str) -> bool:

@@ -125,8 +125,8 @@ def _age_a_fence(engine: Engine) -> None:
     engine.command("ZADD", key("expiry"), engine.command("ZSCORE", key("expiry"), old), 7)
     engine.command("ZREM", key("expiry"), old)
     engine.command("HSET", key("slots_of_queue", "q"), job, 7)
-    engine.command("SREM", engine.keys.prefix + f"slots_of_workspace:{name}", old)
-    engine.command("SADD", engine.keys.prefix + f"slots_of_workspace:{name}", 7)
+    engine.command("SREM", engine.keys.prefix + f"slots:{name}", old)
+    engine.command("SADD", engine.keys.prefix + f"slots:{name}", 7)
 
 
 TASK_NAME = "report"
@@ -136,7 +136,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a job is in two places": ("I3", _copy_job),
     "a job that came back is in no lane": ("I3", _take_first("returned:back:q3:0")),
     "a job came back to another place": ("I3", _move_first("returned:back:q3:0")),
-    "a lease lacks a level": ("I4", _take_one("slots_of_workspace:full")),
+    "a lease lacks a level": ("I4", _take_one("slots:full")),
     "a running job is not listed in its queue": ("I4", _take_field("slots_of_queue:q")),
     "a lease has no end": ("I4", _take_first("expiry")),
     "a queue was served before its leases were granted": ("I4", _serve_queue("1")),
@@ -174,7 +174,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a timer is lost": ("I3", _run("DEL", ("timer",))),
     "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
-    "a key may expire": ("I9", _run("SET", ("retention",), "- -", "PX", 1_000_000)),
+    "a key may expire": ("I9", _run("EXPIRE", ("nodes",), 1000)),
     "a record was set aside": ("I13", _put("set_aside", "job q x", "1700000000.0 {}")),
     **{
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
@@ -217,7 +217,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a job has a key that is another's": ("I11", _put("keyed", "q x", "a:1:k")),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
     "a queue is of no known kind": ("I11", _put("kinds", "q", "what")),
-    "the rebuild does not go on": ("I11", _run("SET", ("rebuild",), "1 0 9000000000 0 0")),
+    "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 9000000000 0 0")),
 }
 
 
@@ -256,11 +256,11 @@ def _wait_for_a_rate(engine: Engine) -> object:
 
 
 SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
-    "a lease does not count for its group": ("I4", _take_one("slots_of_shared_limit:@org")),
-    "a lease does not count for its task": ("I4", _take_one(f"slots_of_shared_limit:{TASK}")),
+    "a lease does not count for its group": ("I4", _take_one("slots:@org")),
+    "a lease does not count for its task": ("I4", _take_one(f"slots:{TASK}")),
     "a lease does not count for its workspace and task": (
         "I4",
-        lambda e: e.command("DEL", _shared(e, "slots_of_workspace_task", f"eu:{TASK_NAME}")),
+        lambda e: e.command("DEL", _shared(e, "slots", f"eu/{TASK_NAME}")),
     ),
     "a task's limit is exceeded": ("I2", _put("limits", f"live:task:{TASK_NAME}", "concurrency=0")),
     "a lease of a limited task is not indexed": ("I4", _put("indexed_tasks", TASK_NAME, "new")),
@@ -290,7 +290,7 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
         "I4",
         lambda e: e.command(
             "SADD",
-            _shared(e, "slots_of_shared_limit", "@left"),
+            _shared(e, "slots", "@left"),
             e.command("HKEYS", e.keys.key("leases"))[0],
         ),
     ),

@@ -21,10 +21,10 @@ TASKS, WORKSPACES, QUEUES = ("t", "u", "limited"), ("eu", "us", "solo {1}", "slo
 SPARED = {
     "meta",  # fences and the clock: nothing that is stored says how far they have come
     "tasks",  # names
-    *("retention", "limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
-    *("lost", "observed", "without_workspace", "totals", "imported", "across"),  # counts
+    *("limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
+    *("lost", "observed", "without_workspace", "across"),  # counts
     *("progress", "activity"),  # what jobs and workers say
-    *("ended", "groups", "claimer", "imports_suspended", "confirmed", "set_aside", "workers"),
+    *("ended", "groups", "claimer", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""
 INDEXES = tuple(kind for kind in TYPES if kind not in {*TRUTH, *SPARED} and "request" not in kind)

@@ -78,9 +78,9 @@ def test_damage_is_mended(request: pytest.FixtureRequest, engine: Engine, name: 
 
 def test_a_slot_of_no_lease_sets_nothing_aside(world: World, engine: Engine) -> None:
     """It goes, and no lease is missed, though its workspace has no record."""
-    engine.command("SADD", engine.keys.key("slots_of_workspace", "ghost"), 77)
+    engine.command("SADD", engine.keys.key("slots", "ghost"), 77)
     assert rebuild(world.store, now=world.clock()).findings == ()
-    assert engine.command("EXISTS", engine.keys.key("slots_of_workspace", "ghost")) == 0
+    assert engine.command("EXISTS", engine.keys.key("slots", "ghost")) == 0
 
 
 def test_a_sound_store_is_left_alone(world: World, engine: Engine) -> None:

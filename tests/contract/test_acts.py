@@ -79,16 +79,17 @@ def test_an_operator_has_a_name(admin: Operators, caplog: pytest.LogCaptureFixtu
 
 def test_the_acts_are_bounded(world: World, admin: Operators) -> None:
     """The oldest go; long names are cut, and a damaged line is left out."""
-    engine, key = world.store.engine, world.store.engine.keys.key("acts")
-    engine.command("SET", key, b"damaged\n" + b"\n".join([b"1 {}"] * 1200))
+    engine, key = world.store.engine, world.store.engine.keys.key("notes")
+    engine.command("HSET", key, "acts", b"damaged\n" + b"\n".join([b"1 {}"] * 1200))
     admin.jobs.purge(workspace="w" * 200, task="t" * 255)
-    assert len(engine.command("GET", key).split(b"\n")) == 1000
+    assert len(engine.command("HGET", key, "acts").split(b"\n")) == 1000
     (act,) = admin.acts.list()
     assert len(act.of) == 300
     for _ in range(2):
-        engine.command("SET", key, engine.command("GET", key) + b"\n" + b"x" * 262_144)
+        acts = engine.command("HGET", key, "acts")
+        engine.command("HSET", key, "acts", acts + b"\n" + b"x" * 262_144)
         admin.pauses.resume(Scope.total())
-    assert len(engine.command("GET", key)) < 262_144
+    assert len(engine.command("HGET", key, "acts")) < 262_144
 
 
 def test_an_act_that_cannot_be_noted_is_done(

@@ -292,7 +292,7 @@ def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | N
     ("kind", "names"),
     [
         ("lane", ("a", "q", "0")),
-        ("slots_of_workspace", ("a",)),
+        ("slots", ("a",)),
         ("scheduled", ("a",)),
         ("expiring", ("a",)),
     ],

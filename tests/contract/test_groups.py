@@ -221,7 +221,7 @@ def test_many_running_jobs_join_and_leave_a_group_page_by_page(world: World) -> 
     worker = world.worker()
     leases = worker.take(RUNNING)
     engine = world.store.engine
-    slots = f"{engine.keys.prefix}slots_of_shared_limit:@org"
+    slots = f"{engine.keys.prefix}slots:@org"
     world.limit("org", concurrency=RUNNING + 1)
     for parent, left in (("org", RUNNING + 1), (None, 0)):
         world.limit("big", parent=parent)

@@ -30,7 +30,7 @@ def names_in(world: World, prefix: str) -> dict[str, int]:
     for kind in ("workspaces", "finish", "indebted", "inner_nodes", "ready", "timer"):
         members = itertools.chain.from_iterable(of for _, of in space.all(kind))
         found[kind] = sum(prefix in str(member) for member in members)
-    for kind in ("slots_of_workspace", "lane", "scheduled", "expiring", "slots_of_workspace_task"):
+    for kind in ("slots", "lane", "scheduled", "expiring"):
         found[kind] = sum(prefix in names[0] for names, _ in space.all(kind))
     return {kind: n for kind, n in found.items() if n}
 

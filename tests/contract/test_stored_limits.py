@@ -37,13 +37,13 @@ def test_a_worker_that_names_no_limit_leaves_what_is_stored(
     queue = boot(world.store)
     assert [text for text in caplog.messages if "names no limit, so those stored" in text]
     assert queue.limits.get(Scope.default())["concurrency"].value == 1
-    key = world.store.engine.keys.key("retention")
-    assert world.store.engine.command("EXISTS", key) == 1
+    key = world.store.engine.keys.key("notes")
+    assert world.store.engine.command("HEXISTS", key, "retention") == 1
     queue.limits.set(Scope.workspace("a"), weight=2)
     queue.limits.unset_configured()
     assert queue.limits.get(Scope.default()) == {}
     assert queue.limits.get(Scope.workspace("a"))["weight"].source == "live"
-    assert world.store.engine.command("EXISTS", key) == 0
+    assert world.store.engine.command("HEXISTS", key, "retention") == 0
 
 
 def test_a_first_worker_is_told_nothing(world: World, caplog: pytest.LogCaptureFixture) -> None:

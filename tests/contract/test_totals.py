@@ -41,7 +41,7 @@ def test_dead_letters_are_counted_by_why(world: World, admin: Operators) -> None
 
 def test_a_damaged_count_stops_nothing(world: World, admin: Operators) -> None:
     """What it would count happens all the same."""
-    world.command("HSET", "totals", "dead_rejected", "no number")
+    world.command("HSET", "notes", "dead_rejected", "no number")
     world.command("HSET", "tasks", "", "neither")
     world.publish("a", "j")
     worker = world.worker()

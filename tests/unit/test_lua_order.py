@@ -119,7 +119,7 @@ def test_a_record_has_one_codec() -> None:
     assert _sources_with(r"\[\^:\]\+\)?:\(\.\*\)") == {"state/jobs"}
 
 
-SMALL = {"token", "permit_token", "imports_suspended", "retention"}
+SMALL = {"token", "permit_token"}
 """Kinds of which a key is a word, or the reply to one call."""
 
 

@@ -5,7 +5,7 @@
 local _, name, cursor, count = unpack(ARGV)
 
 local following_cursor, fences =
-  unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))
+  unpack(call('SSCAN', K.slots(name), cursor, 'COUNT', count))
 local n = 0
 for _, fence in ipairs(fences) do
   local l = LeaseRecords.read(fence)

@@ -11,9 +11,11 @@ local SHOWN = 20 -- of the limits that were replaced
 S.stored_by = by
 
 local may_erase = digest ~= '' or erases == '1'
-if authoritative == '1' and retention == '' and may_erase then call('DEL', K.retention()) end
-if retention ~= '' and (authoritative == '1' or call('EXISTS', K.retention()) == 0) then
-  call('SET', K.retention(), retention)
+if authoritative == '1' and retention == '' and may_erase then
+  call('HDEL', K.notes(), 'retention')
+end
+if retention ~= '' then
+  call(authoritative == '1' and 'HSET' or 'HSETNX', K.notes(), 'retention', retention)
 end
 
 -- The limits as they were configured are stored a second time, with their digest: the others, such

@@ -5,7 +5,7 @@
 local _, name, to = unpack(ARGV)
 
 if not Moves.are_running() then return -1 end
-local running = call('SCARD', K.slots_of_workspace(name))
+local running = call('SCARD', K.slots(name))
 if to == '' then
   if call('HEXISTS', K.moved(), name) == 0 then Moves.lift(name) end
   return running

@@ -12,7 +12,7 @@ local queue, name, task, priority, id = match(job, '^(%S+) (%S+) (%S+) (%S+) (.+
 
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
 if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id) then return 1 end
-if call('EXISTS', K.imports_suspended()) == 1 then return -1 end
+if tonumber(call('HGET', K.notes(), 'imports_suspended') or 0) > now then return -1 end
 local spread, moves, forwards =
   unpack(call('HMGET', K.limits(), 'spread', 'moves', 'forwards'))
 local is_known = not spread or shards == spread or shards == moves
@@ -28,6 +28,6 @@ S.added_jobs = {}
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
 Enqueue.hold_framework_id(name, queue, id, true)
-call('HINCRBY', K.imported(), kind, 1)
+call('HINCRBY', K.notes(), 'imported ' .. kind, 1)
 if unnamed == '1' then Shard.count(K.without_workspace(), task) end
 return 1

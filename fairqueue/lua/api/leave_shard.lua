@@ -10,7 +10,7 @@ local function has_jobs()
   for _, flow in ipairs(Flows.all(ws)) do
     if flow.lanes ~= '' then return true end
   end
-  return call('EXISTS', K.scheduled(name), K.slots_of_workspace(name), K.dead_letters(name),
+  return call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
     K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
 end
 

@@ -13,7 +13,7 @@ end
 local missing = SharedLimits.not_indexed(tasks)
 if #missing > 0 then return { -2, unpack(missing) } end
 
-if retention ~= '' then call('SET', K.retention(), retention) end
+if retention ~= '' then call('HSET', K.notes(), 'retention', retention) end
 for _, row in ipairs(read) do
   if row.field ~= '' then Limits.put(row.field, row.text) end
   if row.stamp ~= '' then call('HSET', K.stored_by(), row.field, row.stamp) end

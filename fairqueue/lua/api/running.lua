@@ -67,7 +67,7 @@ end
 
 local function of_workspace()
   local following_cursor, fences =
-    unpack(call('SSCAN', K.slots_of_workspace(name), cursor, 'COUNT', count))
+    unpack(call('SSCAN', K.slots(name), cursor, 'COUNT', count))
   add_all(fences)
   return following_cursor
 end

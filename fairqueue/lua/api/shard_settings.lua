@@ -5,7 +5,7 @@
 local _, cursor, count = unpack(ARGV)
 
 local following_cursor, found = unpack(call('HSCAN', K.limits(), cursor, 'COUNT', count))
-local rows = { following_cursor, call('GET', K.retention()) or '' }
+local rows = { following_cursor, call('HGET', K.notes(), 'retention') or '' }
 for i = 1, #found, 2 do
   local field = found[i]
   local source, scope = match(field, '^(%a+):([%a_]+):')

@@ -5,9 +5,5 @@
 -- RETURNS 1
 local _, seconds = unpack(ARGV)
 
-if tonumber(seconds) > 0 then
-  call('SET', K.imports_suspended(), 1, 'PX', format('%.0f', seconds * 1000))
-else
-  call('DEL', K.imports_suspended())
-end
+call('HSET', K.notes(), 'imports_suspended', num(now + seconds))
 return 1

@@ -79,13 +79,13 @@ function Explain.task_limits(blockers, ws, flow, task)
   limits = limits.would or limits
   local key = '/' .. task
   Explain.full(blockers, 'workspace_task', task, limits.workspace_concurrency,
-    K.slots_of_workspace_task(ws.name, task), Explain.since(flow, 'at_task_limit'))
+    K.slots(ws.name .. '/' .. task), Explain.since(flow, 'at_task_limit'))
   local own = TaskRates.of(limits)
   if own then
     Explain.rate(blockers, 'workspace_task', task, own, TaskRates.tat(ws.name, task),
       Explain.since(flow, 'task_rate'))
   end
-  Explain.full(blockers, 'task', task, limits.concurrency, K.slots_of_shared_limit(key),
+  Explain.full(blockers, 'task', task, limits.concurrency, K.slots(key),
     Explain.since(flow, 'at_limit', key))
   Explain.rate(blockers, 'task', task, limits, SharedLimitRecords.of(key).tat,
     Explain.since(flow, 'rate', key))
@@ -95,7 +95,7 @@ function Explain.group_limits(blockers, ws, flow)
   local key, limits = ws.parent and '@' .. ws.parent, ws.parent and Limits.of_group(ws.parent)
   if not key then return end
   local most = (limits.would or limits).concurrency
-  Explain.full(blockers, 'group', ws.parent, most, K.slots_of_shared_limit(key),
+  Explain.full(blockers, 'group', ws.parent, most, K.slots(key),
     Explain.since(flow, 'at_limit', key))
 end
 
@@ -104,7 +104,7 @@ function Explain.limits(ws, flow, task, brief)
   local blockers, own = { brief = brief }, Limits.of_workspace(ws).would or Limits.of_workspace(ws)
   local queue, total = Limits.of_queue(Records.node(flow.queue))
   queue, total = queue.would or queue, total.would or total
-  Explain.full(blockers, 'workspace', ws.name, own.concurrency, K.slots_of_workspace(ws.name),
+  Explain.full(blockers, 'workspace', ws.name, own.concurrency, K.slots(ws.name),
     Explain.since(flow, 'at_limit'))
   Explain.rate(blockers, 'workspace', ws.name, own, tonumber(ws.tat), Explain.since(flow, 'rate'))
   Explain.task_limits(blockers, ws, flow, task)

@@ -115,7 +115,7 @@ function Limits.is_open(node)
 end
 
 function Limits.usage_of(ws)
-  return call('SCARD', K.slots_of_workspace(ws.name))
+  return call('SCARD', K.slots(ws.name))
 end
 
 -- Which of its own limits blocks a workspace.

@@ -28,7 +28,7 @@ end
 function Room.of_task(ws, flow)
   local limits = flow.task and Limits.of_task(flow.task)
   local most = limits and limits.workspace_concurrency
-  return most and max(0, most - call('SCARD', K.slots_of_workspace_task(ws.name, flow.task)))
+  return most and max(0, most - call('SCARD', K.slots(ws.name .. '/' .. flow.task)))
 end
 
 -- How many of a flow's jobs could start; its workspace's other flows have that much less.
@@ -42,7 +42,7 @@ end
 function Room.of_node(b)
   local limits = SharedLimits.limits_of(b.limit_key)
   if not limits then return nil end
-  local used = limits.concurrency and call('SCARD', K.slots_of_shared_limit(b.limit_key))
+  local used = limits.concurrency and call('SCARD', K.slots(b.limit_key))
   local shared = limits.rate and SharedLimitRecords.of(b.limit_key)
   return Room.least(used and max(0, limits.concurrency - used),
     shared and b.limit_key:sub(1, 1) ~= '@' and Room.starts_of(limits, shared.tat))

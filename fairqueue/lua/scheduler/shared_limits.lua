@@ -26,7 +26,7 @@ function SharedLimits.block_of(shared)
     return limits.whole_concurrency and 'at_limit' or 'rate'
   end
   local most = limits and limits.concurrency
-  if most and call('SCARD', K.slots_of_shared_limit(shared.key)) >= most then return 'at_limit' end
+  if most and call('SCARD', K.slots(shared.key)) >= most then return 'at_limit' end
 end
 
 -- A slot was taken or freed, or time has passed. Return the shared limit, and whether its nodes
@@ -103,8 +103,8 @@ function SharedLimits.is_indexed(task)
 end
 
 function SharedLimits.change_slots(change, l)
-  call(change, K.slots_of_shared_limit('/' .. l.task), l.fence)
-  call(change, K.slots_of_workspace_task(l.workspace, l.task), l.fence)
+  call(change, K.slots('/' .. l.task), l.fence)
+  call(change, K.slots(l.workspace .. '/' .. l.task), l.fence)
 end
 
 -- A lease takes or gives back its slots of shared limits: return those limits.
@@ -116,12 +116,12 @@ function SharedLimits.move(change, ws, l)
     if Limits.of_task(l.task) then insert(keys, '/' .. l.task) end
   end
   if ws.parent then
-    call(change, K.slots_of_shared_limit('@' .. ws.parent), l.fence)
+    call(change, K.slots('@' .. ws.parent), l.fence)
     insert(keys, '@' .. ws.parent)
   end
   local move = ws.move
   if move and move.group ~= '' and (move.stage == '>' or change == 'SREM') then
-    call(change, K.slots_of_shared_limit('@' .. move.group), l.fence)
+    call(change, K.slots('@' .. move.group), l.fence)
     insert(keys, '@' .. move.group)
   end
   return keys
@@ -134,8 +134,8 @@ function SharedLimits.move_page(change, ws)
   if move.group == '' then return true end
   if Shard.tick_steps_left() < 1 then return false end
   move.cursor, fences = unpack(
-    call('SSCAN', K.slots_of_workspace(ws.name), move.cursor, 'COUNT', SLOTS_AT_ONCE))
-  if #fences > 0 then call(change, K.slots_of_shared_limit('@' .. move.group), unpack(fences)) end
+    call('SSCAN', K.slots(ws.name), move.cursor, 'COUNT', SLOTS_AT_ONCE))
+  if #fences > 0 then call(change, K.slots('@' .. move.group), unpack(fences)) end
   Shard.took_steps(math.ceil(#fences / SLOTS_OF_A_STEP))
   return move.cursor == '0'
 end
@@ -156,7 +156,7 @@ function SharedLimits.give_back(ws, l)
 end
 
 function SharedLimits.running(ws, flow)
-  return call('SCARD', K.slots_of_workspace_task(ws.name, flow.task))
+  return call('SCARD', K.slots(ws.name .. '/' .. flow.task))
 end
 
 -- A task's limit or rate per workspace blocks that lane alone.

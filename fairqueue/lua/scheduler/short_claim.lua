@@ -183,7 +183,7 @@ function ShortClaim.write_finishes(plan)
   end
   call('ZREM', K.expiry(), Words.of(ended, 'fence'))
   LeaseRecords.remove_all(ended)
-  for i = 1, #ended do call('SREM', K.slots_of_workspace(ended[i].workspace), ended[i].fence) end
+  for i = 1, #ended do call('SREM', K.slots(ended[i].workspace), ended[i].fence) end
   call('HDEL', K.slots_of_queue(plan.queue), Words.of(ended, 'id'))
   Jobs.remove_all(plan.queue, ended)
   call('SADD', K.ended(plan.window), Words.of(ended, 'id'))
@@ -216,7 +216,7 @@ function ShortClaim.write(plan, number, lease_seconds)
   local ends = Leases.end_of(lease_seconds)
   for i = 1, #started do
     local l = started[i]
-    call('SADD', K.slots_of_workspace(l.workspace), l.fence)
+    call('SADD', K.slots(l.workspace), l.fence)
     l.ends = ends
   end
   call('ZADD', K.expiry(), Words.of(started, 'ends', 'fence'))

@@ -57,7 +57,7 @@ function Moves.workspace(name)
   local ws = Records.workspace(name)
   if not ws.raw then
     ws.is_unread = call('ZSCORE', K.timer(), name)
-      or call('EXISTS', K.slots_of_workspace(name)) == 1
+      or call('EXISTS', K.slots(name)) == 1
   end
   return ws
 end

@@ -30,7 +30,7 @@ function Leases.drop_all(leases)
   LeaseRecords.remove_all(leases)
   for i = 1, #leases do
     local l = leases[i]
-    call('SREM', K.slots_of_workspace(l.workspace), l.fence)
+    call('SREM', K.slots(l.workspace), l.fence)
     call('HDEL', K.slots_of_queue(l.queue), l.id)
   end
 end
@@ -102,7 +102,7 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
   Shard.expect(now + lease_seconds)
   LeaseRecords.save(l)
-  call('SADD', K.slots_of_workspace(ws.name), l.fence)
+  call('SADD', K.slots(ws.name), l.fence)
   local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)
   node.last_fence, node.dirty = l.fence, true
   Leases.record_start(ws, node)

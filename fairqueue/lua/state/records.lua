@@ -50,7 +50,7 @@ function Records.new_workspace(name, raw)
   local limits = Limits.of_workspace(ws)
   ws.parent = limits.parent -- also where its record is lost: its leases have slots of the group
   ws.is_unread = raw or call('ZSCORE', K.timer(), name)
-    or call('EXISTS', K.slots_of_workspace(name)) == 1 or limits.paused
+    or call('EXISTS', K.slots(name)) == 1 or limits.paused
   return ws
 end
 

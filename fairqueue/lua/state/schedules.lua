@@ -132,7 +132,7 @@ function Schedules.expecting(workspace, tick)
 end
 
 function Schedules.count(outcome, n)
-  pcall(call, 'HINCRBY', K.totals(), 'ticks_' .. outcome, n)
+  pcall(call, 'HINCRBY', K.notes(), 'ticks_' .. outcome, n)
 end
 
 -- This tick is done with: the following one is next, or the schedule has ended.

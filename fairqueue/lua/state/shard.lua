@@ -216,7 +216,7 @@ end
 -- Count an event that no process sees, since the store began. The number is for people: a count
 -- that fails stops nothing.
 function Shard.count_in_all(what)
-  pcall(call, 'HINCRBY', K.totals(), what, 1)
+  pcall(call, 'HINCRBY', K.notes(), what, 1)
 end
 
 -- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.

@@ -4,8 +4,7 @@
 local DAY_MICROSECONDS = 86400000000 -- a fence that is ahead by more was never issued
 local KINDS_OF_RECORDS = { workspaces = 'workspace', nodes = 'queue', inner_nodes = 'node',
   leases = 'lease', shared_limits = 'shared_limit' }
-local TAKES_OUT = { slots_of_queue = 'HDEL', slots_of_workspace = 'SREM',
-  slots_of_workspace_task = 'SREM', slots_of_shared_limit = 'SREM', nodes_of_shared_limit = 'SREM' }
+local TAKES_OUT = { slots_of_queue = 'HDEL', slots = 'SREM', nodes_of_shared_limit = 'SREM' }
 local SIZE_OF = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN', string = 'GET' }
 
 function RebuildFound.workspace(_, name)
@@ -143,7 +142,7 @@ function RebuildFound.complete(l)
   LeaseRecords.keep_until(l.fence, ends)
   LeaseRecords.save(l)
   local ws = Records.workspace(l.workspace)
-  call('SADD', K.slots_of_workspace(l.workspace), l.fence)
+  call('SADD', K.slots(l.workspace), l.fence)
   call('HSET', K.slots_of_queue(l.queue), l.id, l.fence)
   RebuildFound.queue(l.queue)
   local flow = Records.flow(ws, l.lane_key)
@@ -209,7 +208,7 @@ function RebuildFound.entry(_, kind, ...)
   local member = table.remove(names)
   if RebuildFound.is_sound(kind, names[1], member) then return end
   call(TAKES_OUT[kind] or 'ZREM', P .. concat({ kind, unpack(names) }, ':'), member)
-  if find(kind, '^slots_of_') and LeaseRecords.read(member) then RebuildFound.lease('', member) end
+  if find(kind, '^slots') and LeaseRecords.read(member) then RebuildFound.lease('', member) end
   local queue, _, element = Jobs.read_entry(member)
   local id = kind == 'expiring' and queue and Jobs.id_of(names[1], queue, element)
   if id then RebuildJobs.job(queue, id) end

@@ -181,7 +181,7 @@ function RebuildJobs.remove_lease(l)
     return pcall(LeaseRecords.keep_until, l.fence, now + WAIT_SECONDS)
   end
   pcall(call, 'ZREM', K.expiry(), l.fence)
-  pcall(call, 'SREM', K.slots_of_workspace(l.workspace), l.fence)
+  pcall(call, 'SREM', K.slots(l.workspace), l.fence)
   if call('HGET', K.slots_of_queue(l.queue), l.id) == l.fence then
     pcall(call, 'HDEL', K.slots_of_queue(l.queue), l.id)
   end

@@ -2,7 +2,7 @@
 -- not used any more and goes with no job goes here: queues and their kinds, unique keys, counts,
 -- dead letters, what limits left behind. Each reap looks at a page of it, and so does each claim
 -- that found no job; after everything was looked at, they rest for a while.
---   rebuild: part cursor at
+--   its note: part cursor at
 --     part, cursor, at: how far it has come, and when it goes on
 local PAGE = 64 -- entries that one call looks at
 local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
@@ -105,7 +105,7 @@ end
 function RebuildPages.indexed_task(task, how)
   local key = '/' .. task
   if how == 'all' and not Limits.of_task(task)
-    and call('EXISTS', K.slots_of_shared_limit(key), K.nodes_of_shared_limit(key)) == 0 then
+    and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
     call('HDEL', K.indexed_tasks(), task)
   end
 end
@@ -135,7 +135,8 @@ function RebuildPages.look_of(kind)
   local looks = { kinds = RebuildPages.kind, unique = RebuildPages.unique,
     keyed = RebuildPages.keyed, indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
-    shared_limits = function(key) Settle.shared_limit(key) end }
+    shared_limits = function(key) Settle.shared_limit(key) end,
+    notes = function(name) call('HDEL', K.notes(), name) end }
   if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
     or kind == 'tasks' then
     return function(...) RebuildPages.count(K[kind](), ...) end
@@ -200,14 +201,15 @@ function RebuildPages.page(part, cursor)
 end
 
 function RebuildPages.load()
-  local part, cursor, at = match(call('GET', K.rebuild()) or '', '^(%d+) (%S+) ([%d.]+)$')
+  local part, cursor, at = match(call('HGET', K.notes(), 'rebuild') or '', '^(%d+) (%S+) ([%d.]+)$')
   part, at = tonumber(part), tonumber(at)
   if not PARTS[part] then return { part = 1, cursor = '0', at = 0 } end
   return now >= at and { part = part, cursor = cursor, at = at }
 end
 
 function RebuildPages.save(progress)
-  call('SET', K.rebuild(), concat({ int(progress.part), progress.cursor, num(progress.at) }, ' '))
+  local text = concat({ int(progress.part), progress.cursor, num(progress.at) }, ' ')
+  call('HSET', K.notes(), 'rebuild', text)
 end
 
 function RebuildPages.begin_next_part(progress)

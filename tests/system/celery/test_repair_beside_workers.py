@@ -27,7 +27,7 @@ def _damage(core: Any, random: Random) -> None:
         ("DEL", key("token", "celery")),
         ("HSET", key("kinds"), "celery", "nonsense"),
         ("ZADD", key("timer"), 1, "ghost"),
-        ("SADD", key("slots_of_workspace", "ghost"), 77),
+        ("SADD", key("slots", "ghost"), 77),
         ("ZADD", key("indebted", "celery"), 3, "ghost"),
     )
     engine.command(*random.choice(damages))

@@ -20,7 +20,7 @@ class SlotWatch:
     def __init__(self, client: redis.Redis, namespace: str, workspaces: list[str]) -> None:
         self._client = client
         keys = Keys(namespace)
-        self._keys = {name: keys.key("slots_of_workspace", name) for name in workspaces}
+        self._keys = {name: keys.key("slots", name) for name in workspaces}
         self._held: dict[str, dict[bytes, float]] = {name: {} for name in workspaces}
         """Fences in the order in which they were first seen, and when last."""
         self.most: dict[str, int] = dict.fromkeys(workspaces, 0)
