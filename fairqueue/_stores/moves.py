@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode, encode, encode_job
+from fairqueue._keys import decode, encode
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import Job, StoredLimits
+from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 SETTINGS_AT_ONCE = 200
@@ -116,14 +116,6 @@ class MovesStore(OperatorStore):
             return False
         stored: bytes | None = self.engine.command("HGET", key, "")
         return stored != self._configured(limits)[1].encode()
-
-    def has_ended(self, job: Job) -> bool:
-        """Return whether this job ended here a minute or two ago at most."""
-        return bool(self._call("has_ended", id=encode_job(job.workspace, job.queue, job.id)))
-
-    def has_group(self, group: str) -> bool:
-        """Return whether the first of a group was let in here an hour or two ago at most."""
-        return bool(self._call("has_group", group=encode(group)))
 
     def set_moves(self, change: Mark | None, *, is_over: bool = False) -> None:
         """Let publishes ask whether their workspace has moved; None: end that.

@@ -22,7 +22,6 @@ from fairqueue._stores import replies
 from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.sharded import mover
 from fairqueue._stores.sharded.carrier import Hold
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
@@ -382,31 +381,6 @@ def test_a_unique_key_still_counts(processes: Namespace) -> None:
         for key, task in (("k", ""), ("l", "t")):
             again = queue.publish(b"", queue="q", workspace=name, unique_key=key, task=task)
             assert again.outcome == "existing", (name, key)
-
-
-def test_an_id_that_has_ended_is_refused_meanwhile(
-    processes: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A repeated publish stores nothing, although the job ended where its workspace was."""
-    queue = processes.open(FROM)
-    for name in NAMES:
-        queue.publish(b"", queue="q", workspace=name, job_id=f"{name}-ended")
-    while leases := queue.claim(["q"], 9).leases:
-        for lease in leases:
-            queue.ack(lease)
-    put, end = queue.publish, mover.Mover._end
-
-    def repeat(self: mover.Mover, change: Mark, found: mover.Moved) -> None:
-        jobs = [(name, f"{name}-ended") for name in NAMES]
-        assert {put(b"", queue="q", workspace=n, job_id=i).outcome for n, i in jobs} == {"repeated"}
-        many = [NewJob(b"", "q", workspace=name, job_id=job) for name, job in jobs]
-        assert {one.outcome for one in queue.publish_many(many)} == {"repeated"}  # type: ignore[union-attr]
-        end(self, change, found)
-
-    monkeypatch.setattr(mover.Mover, "_end", repeat)
-    for name in NAMES:  # something to move
-        queue.publish(b"", queue="q", workspace=name)
-    assert queue.doctor.reshard(TO).is_done
 
 
 def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> None:
