@@ -37,7 +37,7 @@ def _kinds(table: str) -> dict[str, Kind]:
 KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
 shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
-moved | hash | workspace: the shard to which it went, behind a `>` while it moves;
+moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
 workspaces | hash | workspace: where it stands in each node, its timer, its estimates

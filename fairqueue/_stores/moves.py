@@ -24,6 +24,12 @@ class Forwarding(NamedTuple):
     """It is still moving: the other shard does not have all of it yet."""
 
 
+def read_forwarding(text: bytes) -> Forwarding:
+    if not text or text[:1] == b"|":
+        return Forwarding(None, moves=False)
+    return Forwarding(int(text.split()[0].lstrip(b"<>")), not text.isdigit())
+
+
 class Left(IntEnum):
     """Whether a workspace that got a parent on another shard has left for it."""
 
@@ -50,11 +56,7 @@ class MovesStore(OperatorStore):
             text = self._moved("HGET", name)
         else:
             text = self._call("whereabouts", workspace=name, to=to)
-        return (
-            Forwarding(int(text.lstrip(b">")), text[:1] == b">")
-            if text
-            else Forwarding(None, moves=False)
-        )
+        return read_forwarding(text or b"")
 
     def keep_forwarding(self, workspace: str, to: int | None) -> None:
         """Record that a workspace is on another shard than its name says; None: on this one.
@@ -76,9 +78,14 @@ class MovesStore(OperatorStore):
         for field, text in list(self._scan("moved")):
             if field[:1] in {b"", b"+"}:
                 continue
-            to = self.engine.shard if field[:1] == b"@" else int(text)
-            if not stays(decode(field.lstrip(b"@")), to):
+            to = self.engine.shard if field[:1] == b"@" else read_forwarding(text).to
+            if to is None or not stays(decode(field.lstrip(b"@")), to):
                 self._moved("HDEL", field.decode())
+
+    def moving(self) -> Iterator[str]:
+        """Yield the workspaces that are held here."""
+        marks = (b"|", b">")
+        yield from (decode(field) for field, text in self._scan("moved") if text[:1] in marks)
 
     def _scan(self, kind: str) -> Iterator[tuple[bytes, bytes]]:
         cursor: Any = b"0"

@@ -300,6 +300,24 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
     assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
 
 
+def test_what_is_paused_while_its_jobs_end_stays_paused(processes: Namespace) -> None:
+    """A workspace that waits for its running jobs obeys its operator as any other."""
+    queue, name = processes.open(FROM), moving()
+    for _ in range(2):
+        queue.publish(b"", queue="q", workspace=name)
+    begin(processes)
+    [lease] = queue.claim(["q"], 1).leases
+    assert processes.shard(shard_of(name, FROM)).hold_workspace(name, shard_of(name, TO)) == 1
+    assert not queue.claim(["q"], 1).leases
+    queue.pauses.pause(Scope.workspace(name))
+    queue.ack(lease)
+    assert queue.doctor.reshard(TO).is_done
+    assert [row.name for row in queue.pauses.list()] == [name]
+    assert not queue.claim(["q"], 1).leases
+    queue.pauses.resume(Scope.workspace(name))
+    assert len(queue.claim(["q"], 1).leases) == 1
+
+
 def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> None:
     """And where to: while its jobs end, in the middle, and once nothing is left on its shard."""
     queue, name = processes.open(FROM), moving()
