@@ -40,7 +40,7 @@ shards | string | how many shards there are, if several; `3.1>5.2` while that ch
 notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
   of dead letters; `imports_suspended` until then; since the store began: `imported kind`,
   `leases_expired`, `dead_…`, `ticks_…` | never
-moved | hash | workspace: the shard to which it went, behind a `>` while it moves;
+moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
 workspaces | hash | workspace: where it stands in each node, its timer, its estimates

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode, encode, encode_job
+from fairqueue._keys import decode, encode
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import Job, StoredLimits
+from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 SETTINGS_AT_ONCE = 200
@@ -22,6 +22,12 @@ class Forwarding(NamedTuple):
     to: int | None
     moves: bool
     """It is still moving: the other shard does not have all of it yet."""
+
+
+def read_forwarding(text: bytes) -> Forwarding:
+    if not text or text[:1] == b"|":
+        return Forwarding(None, moves=False)
+    return Forwarding(int(text.split()[0].lstrip(b"<>")), not text.isdigit())
 
 
 class Left(IntEnum):
@@ -50,11 +56,7 @@ class MovesStore(OperatorStore):
             text = self._moved("HGET", name)
         else:
             text = self._call("whereabouts", workspace=name, to=to)
-        return (
-            Forwarding(int(text.lstrip(b">")), text[:1] == b">")
-            if text
-            else Forwarding(None, moves=False)
-        )
+        return read_forwarding(text or b"")
 
     def keep_forwarding(self, workspace: str, to: int | None) -> None:
         """Record that a workspace is on another shard than its name says; None: on this one.
@@ -76,9 +78,14 @@ class MovesStore(OperatorStore):
         for field, text in list(self._scan("moved")):
             if field[:1] in {b"", b"+"}:
                 continue
-            to = self.engine.shard if field[:1] == b"@" else int(text)
-            if not stays(decode(field.lstrip(b"@")), to):
+            to = self.engine.shard if field[:1] == b"@" else read_forwarding(text).to
+            if to is None or not stays(decode(field.lstrip(b"@")), to):
                 self._moved("HDEL", field.decode())
+
+    def moving(self) -> Iterator[str]:
+        """Yield the workspaces that are held here."""
+        marks = (b"|", b">")
+        yield from (decode(field) for field, text in self._scan("moved") if text[:1] in marks)
 
     def _scan(self, kind: str) -> Iterator[tuple[bytes, bytes]]:
         cursor: Any = b"0"
@@ -116,14 +123,6 @@ class MovesStore(OperatorStore):
             return False
         stored: bytes | None = self.engine.command("HGET", key, "")
         return stored != self._configured(limits)[1].encode()
-
-    def has_ended(self, job: Job) -> bool:
-        """Return whether this job ended here a minute or two ago at most."""
-        return bool(self._call("has_ended", id=encode_job(job.workspace, job.queue, job.id)))
-
-    def has_group(self, group: str) -> bool:
-        """Return whether the first of a group was let in here an hour or two ago at most."""
-        return bool(self._call("has_group", group=encode(group)))
 
     def set_moves(self, change: Mark | None, *, is_over: bool = False) -> None:
         """Let publishes ask whether their workspace has moved; None: end that.

@@ -304,8 +304,8 @@ def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
 
 def _moves(a: Audit, name: str) -> bool:
     """Whether a workspace is moving from or to this shard."""
-    pause = a.space.one("limits", {}).get(f"pause:workspace:{name}", "")
-    return a.space.one("moved", {}).get(name, "").startswith(">") or " moves=" in f" {pause}"
+    mark: str = a.space.one("moved", {}).get(name, "")
+    return mark.startswith((">", "<", "|"))
 
 
 CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (

@@ -22,7 +22,6 @@ from fairqueue._stores import replies
 from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
-from fairqueue._stores.sharded import mover
 from fairqueue._stores.sharded.carrier import Hold
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
@@ -384,31 +383,6 @@ def test_a_unique_key_still_counts(processes: Namespace) -> None:
             assert again.outcome == "existing", (name, key)
 
 
-def test_an_id_that_has_ended_is_refused_meanwhile(
-    processes: Namespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A repeated publish stores nothing, although the job ended where its workspace was."""
-    queue = processes.open(FROM)
-    for name in NAMES:
-        queue.publish(b"", queue="q", workspace=name, job_id=f"{name}-ended")
-    while leases := queue.claim(["q"], 9).leases:
-        for lease in leases:
-            queue.ack(lease)
-    put, end = queue.publish, mover.Mover._end
-
-    def repeat(self: mover.Mover, change: Mark, found: mover.Moved) -> None:
-        jobs = [(name, f"{name}-ended") for name in NAMES]
-        assert {put(b"", queue="q", workspace=n, job_id=i).outcome for n, i in jobs} == {"repeated"}
-        many = [NewJob(b"", "q", workspace=name, job_id=job) for name, job in jobs]
-        assert {one.outcome for one in queue.publish_many(many)} == {"repeated"}  # type: ignore[union-attr]
-        end(self, change, found)
-
-    monkeypatch.setattr(mover.Mover, "_end", repeat)
-    for name in NAMES:  # something to move
-        queue.publish(b"", queue="q", workspace=name)
-    assert queue.doctor.reshard(TO).is_done
-
-
 def test_requests_in_flight_go_with_their_workspace(processes: Namespace) -> None:
     """They count on the new shard at once, are renewed there, and end there."""
     queue = processes.open(FROM)
@@ -475,7 +449,7 @@ def test_jobs_of_one_id_meet_on_a_shard(processes: Namespace) -> None:
 
 
 def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
-    """No pause or limit is lost meanwhile; what a stopped process has left paused ends with it."""
+    """No pause or limit is lost meanwhile."""
     queue = processes.open(FROM)
     queue.publish(b"", queue="q", workspace="w7")
     home = queue.store.shards[0]
@@ -488,6 +462,4 @@ def test_an_operator_waits_for_a_move(processes: Namespace) -> None:
         with pytest.raises(StoreUnavailable, match="moves to another shard"):
             search(home.waiting("q", workspace="w7").jobs[0].job_id, workspace="w7", queue="q")
     assert not queue.claim(["q"], 1).leases
-    home.set_moves(None)
     assert queue.pauses.list() == []
-    assert queue.claim(["q"], 1).leases

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fairqueue import (
-    CapacityExceeded,
     ConfigurationError,
     FairQueue,
     FairQueueError,
@@ -17,7 +16,6 @@ from fairqueue import (
     Scope,
     StoreUnavailable,
 )
-from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.sharded import mover
@@ -283,37 +281,6 @@ def test_an_idle_worker_is_woken_by_a_new_shard(processes: Namespace) -> None:
     assert len(queue.claim(["q"], 1).leases) == 1
 
 
-@pytest.mark.parametrize("is_many", [False, True])
-def test_the_rest_of_a_group_is_let_in(
-    processes: Namespace, monkeypatch: pytest.MonkeyPatch, *, is_many: bool
-) -> None:
-    """Where its workspace has moved since the first of it, and is full."""
-    queue, name = processes.open(FROM), moving()
-    queue.limits.set(Scope.workspace(name), capacity=1)
-    queue.publish(b"", queue="q", workspace=name, group="g")
-    end = mover.Mover._end
-
-    def put(group: str) -> None:
-        if not is_many:
-            queue.publish(b"", queue="q", workspace=name, group=group)
-            return
-        job = NewJob(b"", "q", workspace=name, group=group)
-        for outcome in queue.publish_many([job, job]):
-            if isinstance(outcome, Exception):
-                raise outcome
-
-    def meanwhile(self: mover.Mover, change: Mark, found: mover.Moved) -> None:
-        put("g")
-        with pytest.raises(CapacityExceeded):
-            put("another")
-        end(self, change, found)
-
-    monkeypatch.setattr(mover.Mover, "_end", meanwhile)
-    assert queue.doctor.reshard(TO).is_done
-    assert places(processes) == {shard_of(name, TO): 3 if is_many else 2}
-    assert processes.findings(TO) == []
-
-
 def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> None:
     """It was stopped, another one has ended its work: it pauses nothing, and prepares nothing."""
     queue, name = processes.open(FROM), moving()
@@ -331,6 +298,24 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
             late()
     assert queue.pauses.list() == []
     assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
+
+
+def test_what_is_paused_while_its_jobs_end_stays_paused(processes: Namespace) -> None:
+    """A workspace that waits for its running jobs obeys its operator as any other."""
+    queue, name = processes.open(FROM), moving()
+    for _ in range(2):
+        queue.publish(b"", queue="q", workspace=name)
+    begin(processes)
+    [lease] = queue.claim(["q"], 1).leases
+    assert processes.shard(shard_of(name, FROM)).hold_workspace(name, shard_of(name, TO)) == 1
+    assert not queue.claim(["q"], 1).leases
+    queue.pauses.pause(Scope.workspace(name))
+    queue.ack(lease)
+    assert queue.doctor.reshard(TO).is_done
+    assert [row.name for row in queue.pauses.list()] == [name]
+    assert not queue.claim(["q"], 1).leases
+    queue.pauses.resume(Scope.workspace(name))
+    assert len(queue.claim(["q"], 1).leases) == 1
 
 
 def test_why_tells_that_it_moves(processes: Namespace, clock: ManualClock) -> None:

@@ -218,9 +218,8 @@ class Mover:
         ``stays``: record that the others are here.
         """
         seen: set[str] = set()
-        for name in chain.from_iterable(
-            page for place in PLACES for page in source.names(place, "workspace")
-        ):
+        pages = (page for place in PLACES for page in source.names(place, "workspace"))
+        for name in chain(chain.from_iterable(pages), source.moving()):
             if name in seen:
                 continue
             at, to = self._places.places(source, name, shards)

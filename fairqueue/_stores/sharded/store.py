@@ -24,7 +24,6 @@ from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Admission, Job, Published, Renewed
-from fairqueue._types import Outcome as Ended
 from fairqueue.errors import (
     LeaseLost,
     PublishInterrupted,
@@ -111,20 +110,11 @@ class ShardedStore(ShardedLimits, OwnMethods):
 
     def _publish(self, job: Job, admission: Admission) -> Published:
         home, shards = self.placed(job.workspace)
-        known = self._known_elsewhere(home, job, admission)
-        return known if isinstance(known, Published) else home.publish(job, known, shards=shards)
+        return home.publish(job, self._checked(home, job, admission), shards=shards)
 
-    def _known_elsewhere(
-        self, home: Store, job: Job, admission: Admission
-    ) -> Admission | Published:
-        """Add what other shards know: the parent job's lease, and the job on its old shard."""
-        fence, at = admission.parent_fence, self.layout.places(job.workspace)[0]
-        left = self.shards[at] if self.layout.mark.to is not None else home
-        if left is not home:
-            if not admission.is_new and left.has_ended(job):
-                return Published(Ended.REPEATED, job.id)
-            if admission.group and left.has_group(admission.group):
-                admission = replace(admission, exempt=True)
+    def _checked(self, home: Store, job: Job, admission: Admission) -> Admission:
+        """Check the lease of a parent job on another shard; raise LeaseLost without it."""
+        fence = admission.parent_fence
         if fence is None or shard_of_fence(fence) == home.engine.shard:
             return admission
         parent = self.of_fence(fence)
@@ -167,16 +157,13 @@ class ShardedStore(ShardedLimits, OwnMethods):
             try:
                 if name not in homes:
                     homes[name] = self.placed(name)
-                known = self._known_elsewhere(homes[name][0], job, admission)
+                pair = job, self._checked(homes[name][0], job, admission)
             except WorkspaceMoves:
                 moving[name] = None
             except LeaseLost as error:
                 outcomes[at] = error
             else:
-                if isinstance(known, Published):
-                    outcomes[at] = known
-                else:
-                    parts[homes[name]].append((at, (job, known)))
+                parts[homes[name]].append((at, pair))
         for (shard, version), part in parts.items():
             places = [at for at, _ in part]
             try:

@@ -85,7 +85,7 @@ local function add_rest(kind)
   local function line(...) insert(lines, concat({ ... }, ' ') .. '\n') end
   for _, source in ipairs(Moves.SOURCES) do
     local field = Moves.field(source, name)
-    line('limits', source, Moves.not_held(Moves.text(field)))
+    line('limits', source, Moves.text(field))
     line('stamp', source, call('HGET', K.stored_by(), field) or '')
   end
   line('tat', '-', ws.tat)

@@ -11,8 +11,6 @@ local missing = scope == 'task' and how == 'paused' and SharedLimits.not_indexed
 if #missing > 0 then return { -2, name } end
 local field = concat({ 'pause', scope, name }, ':')
 local text = call('HGET', K.limits(), field) or ''
-local is_held = find(text, 'moves=', 1, true) and Moves.are_running()
-if is_held then error('MOVES ' .. name, 0) end -- see moves.lua
 if scope == 'workspace' then Shard.refuse_moved(name) end
 local before = match(text, '^%a*')
 if how == '' then Limits.put(field, '') end

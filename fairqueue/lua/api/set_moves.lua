@@ -13,10 +13,6 @@ elseif shards ~= '' then
   call('HSET', K.limits(), 'moves', shards, 'spread', to)
   call('HDEL', K.tasks(), '#plain') -- see publish.lua
 else
-  for _, field in ipairs(call('SMEMBERS', K.limits_with('pauses'))) do
-    local name = match(field, '^pause:workspace:(.*)$')
-    if name then Moves.lift(name) end -- a process that came late may have left it
-  end
   call('HDEL', K.limits(), 'moves')
   call('HDEL', K.moved(), '!')
   if call('HEXISTS', K.limits(), 'forwards') == 0 then call('UNLINK', K.moved()) end

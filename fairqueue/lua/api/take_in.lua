@@ -21,11 +21,12 @@ end
 
 -- The limits of a first or last item; nothing starts before the end.
 local function put_limits(item)
-  if item.kind ~= 'rest' and item.kind ~= 'end' then return end
+  if item.kind == 'rest' then Moves.hold(name, '<', Shard.here())
+  elseif item.kind == 'end' then call('HDEL', K.moved(), name)
+  else return end
   for what, source, value in gmatch(item.record, '(%a+) (%S+) ([^\n]*)\n') do
-    local is_held = source == 'pause' and moves and item.kind == 'rest'
     if what == 'limits' then
-      Limits.put(Moves.field(source, name), is_held and Moves.held(value, Shard.here()) or value)
+      Limits.put(Moves.field(source, name), value)
     elseif what == 'stamp' and value ~= '' then
       call('HSET', K.stored_by(), Moves.field(source, name), value)
     end
@@ -46,7 +47,6 @@ local function take_rest(item)
   end
   if item.kind == 'rest' then return end
   if not moves then Moves.let_all_through() end -- all of it is here
-  call('HDEL', K.moved(), name)
   if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 end
 
@@ -110,7 +110,7 @@ end
 moves = moves == '1'
 if moves and not Moves.are_running() then return 0 end
 local is_expected = not moves or find(items, '^rest ')
-  or match(Moves.text(Moves.field('pause', name)), 'moves=(%d+)$') == Shard.here()
+  or find(call('HGET', K.moved(), name) or '', '^<')
 if not is_expected then return 0 end
 read()
 put_limits(found[#found]) -- before the workspace is read

@@ -1,6 +1,6 @@
 -- Whether a workspace has left this shard, since the number of shards changes, and where to.
 -- ARGV now workspace to
--- RETURNS its shard, behind a > while it moves; empty: it is here
+-- RETURNS what `moved` says of it, see moves.lua; empty: it is here
 -- to: where it goes. Of one that is not known here it is decided now: it has moved.
 local _, name, to = unpack(ARGV)
 

@@ -54,7 +54,13 @@ end
 function Limits.fields_of(name)
   local own = 'workspace:' .. name
   return 'configured:default:', 'live:default:', 'configured:' .. own, 'provider:' .. own,
-    'live:' .. own, 'pause:' .. own, 'configured:observe:'
+    'live:' .. own, 'pause:' .. own, 'configured:observe:', 'moves'
+end
+
+-- A workspace that is held, since it moves to another shard, is as one that is paused.
+function Limits.hold_of(name)
+  local to, since = match(call('HGET', K.moved(), name) or '', '^%D(%d+) (%S+)$')
+  return to and 'paused=' .. since .. ' moves=' .. to or ''
 end
 
 -- The default workspace is under the default limits only if it has limits of its own.
@@ -65,6 +71,7 @@ function Limits.of_workspace(ws)
     return NONE
   end
   local texts = Limits.texts(Limits.fields_of(ws.name))
+  if texts[8] ~= '' then texts[8] = Limits.hold_of(ws.name) end
   local limits = Limits.merged(texts)
   local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
   if not has_own and (limits.exempt or 'default') == ws.name then

@@ -3,8 +3,9 @@
 -- then removed from the old one (drop_moved.lua), so a job is always on one of them. Each step may
 -- be repeated. The limits come first, so that the new shard expects the workspace, and once more at
 -- the end, when it begins there.
---   moved: workspace -> the shard that it has moved to, behind a > while it moves; '': the
---          process that moves them; '!': all have moved, also one that is not known here;
+--   moved: workspace -> the shard that it has moved to; `>3 since` while it moves there, `|3 since`
+--          while its jobs end before that, `<3 since` while it comes: nothing starts meanwhile;
+--          '': the process that moves them; '!': all have moved, also one that is not known here;
 --          +workspace: it lives here, though its name says another shard; @workspace: it is a
 --          parent, and stays here
 --   item:  kind queue id score size\nkey\nrecord
@@ -18,26 +19,10 @@
 --   '-': there is no queue, id or score
 Moves.SOURCES = { 'live', 'provider', 'pause' }
 
--- What a pause says while a workspace moves: what an operator has set, and then the move's own,
--- with the shard to which it goes.
-function Moves.held(text, to)
-  if find(text, 'moves=', 1, true) then return text end
-  return (text ~= '' and text .. ' ' or '') .. 'paused=' .. now_text .. ' moves=' .. to
-end
-
-function Moves.not_held(text)
-  return (string.gsub(text, ' ?paused=%S+ moves=%S+$', ''))
-end
-
--- Lift it; what an operator has set holds again, since when that was.
-function Moves.lift(name)
-  local field = Moves.field('pause', name)
-  local stamp, text = call('HGET', K.stored_by(), field), Moves.text(field)
-  if not find(text, 'moves=', 1, true) then return end
-  text = Moves.not_held(text)
-  Limits.put(field, text)
-  if stamp and text ~= '' then call('HSET', K.stored_by(), field, stamp) end
-  Settle.workspace(Moves.workspace(name))
+-- Let nothing of a workspace start. mark: how it moves, to or from which shard.
+function Moves.hold(name, mark, shard)
+  local since = match(call('HGET', K.moved(), name) or '', ' (%S+)$') or now_text
+  call('HSET', K.moved(), name, mark .. shard .. ' ' .. since)
 end
 
 -- Whether workspaces move at all: a process that was stopped meanwhile may come too late.

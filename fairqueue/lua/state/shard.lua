@@ -193,9 +193,7 @@ end
 
 -- Whether a workspace moves, to this shard or away from it, or has moved: see moves.lua.
 function Shard.has_moved(name)
-  local pause, moves = unpack(call('HMGET', K.limits(), 'pause:workspace:' .. name, 'moves'))
-  local comes = moves and pause and match(pause, 'moves=(%d+)$') == Shard.here()
-  return comes or call('HEXISTS', K.moved(), name) == 1
+  return find(call('HGET', K.moved(), name) or '', '^[^|]') ~= nil
 end
 
 function Shard.refuse_moved(name)
