@@ -79,7 +79,7 @@ class CapacityExceeded(FairQueueError):
     @property
     def never_fits(self) -> bool:
         """Whether these are more jobs at once than the capacity: waiting makes no room for them."""
-        return self.jobs > self.limit and not self.draining
+        return self.jobs > max(1, self.limit) and not self.draining
 
     def __str__(self) -> str:
         return self._text()
@@ -93,7 +93,7 @@ class CapacityExceeded(FairQueueError):
         if self.draining:
             return f"{where} is draining: it accepts no new jobs until it is resumed"
         wanted, waiting = count_jobs(self.jobs), count_jobs(self.waiting)
-        if self.never_fits and self.jobs > 1:
+        if self.never_fits:
             return (
                 f"{where} has no room for {wanted} at once: its capacity is {self.limit}; "
                 "publish fewer together, or raise the capacity"

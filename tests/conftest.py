@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import redis
 
+from fairqueue._stores import breaker
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import Database, MemoryEngine
 from fairqueue._stores.redis import RedisEngine
@@ -157,6 +158,7 @@ def module_server() -> Iterator[EmbeddedServer]:
 @pytest.fixture
 def server(module_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """A server of this module: the test may kill, freeze or fill it."""
+    breaker._known.clear()  # the end of another test's outage may not be seen yet
     yield module_server
     if module_server._child is None:
         module_server.start()

@@ -42,7 +42,7 @@ def retry_while_full(publish: Callable[[float], T], *, within_seconds: float) ->
             return publish(waited)
         except CapacityExceeded as error:
             left = begun + within_seconds - time.monotonic()
-            if left <= 0 or not _may_fit(error):
+            if left <= 0 or error.never_fits:
                 raise
         time.sleep(min(left, pause * uniform(*JITTER)))  # noqa: S311 - no secret
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
@@ -51,9 +51,7 @@ def retry_while_full(publish: Callable[[float], T], *, within_seconds: float) ->
 
 def _may_fit(outcome: object) -> TypeGuard[CapacityExceeded]:
     """Whether a capacity refused it, and may accept it later."""
-    if not isinstance(outcome, CapacityExceeded):
-        return False
-    return not (outcome.never_fits and outcome.jobs > 1)
+    return isinstance(outcome, CapacityExceeded) and not outcome.never_fits
 
 
 def waited(job: Job, seconds: float) -> Job:

@@ -19,41 +19,29 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 2.0
 """How long claims and waits skip a server that has failed: at first, and at most."""
 
 
-class CircuitBreaker:
-    """What this process knows of one server, for all its shards, connections and threads.
+class Gate:
+    """Shut while a server is away, until a probe from a native thread is answered."""
 
-    While it is open, the server is silent, and no call goes there until a probe is answered. Claims
-    and waits also skip a server that has failed in any way, for a pause that grows each time.
-    """
-
-    def __init__(self) -> None:
-        self.doubts = 0
-        """Counts doubts: an older connection may lead to a primary that has been deposed."""
-        self._open_in = 0
-        self._pause, self._until = 0.0, 0.0
+    _shut_in = 0
 
     @property
-    def is_open(self) -> bool:
+    def is_shut(self) -> bool:
         """Whether calls fail at once. A forked child has no probe, and finds out by itself."""
-        return self._open_in != 0 and self._open_in == this_process.pid
+        return self._shut_in != 0 and self._shut_in == this_process.pid
 
     def open(self) -> None:
-        """Fail all calls at once."""
-        self._open_in = this_process.pid
-
-    def close(self) -> None:
         """Let calls pass again."""
-        self._open_in = 0
+        self._shut_in = 0
 
-    def open_until(self, answers: Callable[[], bool]) -> None:
-        """Fail all calls until a probe from a native thread is answered."""
-        if self.is_open:
+    def shut_until(self, answers: Callable[[], bool]) -> None:
+        """Fail all calls until a probe is answered."""
+        if self.is_shut:
             return
-        self.open()
+        self._shut_in = this_process.pid
         try:
             start_native(partial(self._ask, answers), name="fairqueue-probe")
         except RuntimeError:  # no more threads: calls wait for their time-outs
-            self.close()
+            self.open()
 
     def _ask(self, answers: Callable[[], bool]) -> None:
         pause = native_event()
@@ -61,7 +49,22 @@ class CircuitBreaker:
             while not answers():
                 pause.wait(PROBE_EVERY_SECONDS)
         finally:
-            self.close()
+            self.open()
+
+
+class CircuitBreaker:
+    """What this process knows of one server, for all its shards, connections and threads.
+
+    While it is silent, no call goes there until a probe is answered; publishes that can be kept
+    elsewhere do not either while it refuses jobs. Claims and waits also skip a server that has
+    failed in any way, for a pause that grows each time.
+    """
+
+    def __init__(self) -> None:
+        self.calls, self.publishes = Gate(), Gate()
+        self.doubts = 0
+        """Counts doubts: an older connection may lead to a primary that has been deposed."""
+        self._pause, self._until = 0.0, 0.0
 
     @property
     def seconds_left(self) -> float:

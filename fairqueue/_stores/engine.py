@@ -90,9 +90,9 @@ class Engine(ABC):
         self.is_probe = False
         """Set for a probe."""
         self.is_one_of_several = False
-        """Set if other shards are on other servers: then no call waits in vain for this one."""
-        self.is_patient = True
-        """Cleared if no publish must wait for this server, since its job can be kept elsewhere."""
+        """Set if other shards are on other servers: then only publishes wait for this one."""
+        self.is_hurried = False
+        """Set if no call waits: the process stops, or what it publishes can be kept elsewhere."""
         self.shards_on_server = 1
         """How many shards of the namespace are on its server."""
         self.late_check: LateCheck[Any] | None = None
@@ -101,7 +101,9 @@ class Engine(ABC):
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation; every argument of its header must be named, and no other."""
-        self.refuse_if_open()
+        breaker = self.breaker
+        if breaker.calls.is_shut:
+            self.refuse_if_silent()
         late = self.late_check
         if late is not None and late.passes():
             self.late_check = None
@@ -117,7 +119,7 @@ class Engine(ABC):
         except Exception as error:
             self._tell(error)
             raise
-        self.breaker.answered()
+        breaker.answered()
         return reply
 
     @property
@@ -127,21 +129,26 @@ class Engine(ABC):
         return breaker_at(server) if server else self._breaker
 
     @property
-    def is_open(self) -> bool:
+    def is_silent(self) -> bool:
         """Whether the server is silent, so that no call goes there."""
-        return self.breaker.is_open and not self.is_probe
+        return self.breaker.calls.is_shut and not self.is_probe
 
-    def refuse_if_open(self) -> None:
+    def refuse_if_silent(self) -> None:
         """Raise StoreUnavailable if the server is silent."""
-        if self.is_open:
+        if self.is_silent:
             error = StoreUnavailable(
                 f"Redis at {self.server} does not answer, and did not a moment ago"
             )
             error.may_be_stored = False
             raise error
 
+    @property
+    def gives_up(self) -> bool:
+        """Whether some calls do not wait for the server's time-outs."""
+        return self.is_hurried or self.is_one_of_several
+
     def leave_alone(self) -> None:  # noqa: B027 - this process answers
-        """Fail all calls to a server that has not answered, where there are others."""
+        """Fail all calls to a server that has not answered, unless calls wait for it."""
 
     def _tell(self, error: Exception) -> None:
         """Raise for a script's reply that keys are of another release, or on another shard."""

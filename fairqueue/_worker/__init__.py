@@ -1,1 +1,1 @@
-"""What a worker's process does beside its jobs: renew leases, notice silence, report failures."""
+"""What a worker's process does beside its jobs: renew leases, report failures."""

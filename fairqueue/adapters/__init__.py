@@ -4,7 +4,7 @@ Publishing: the workspace of a call (``Call``, ``named_workspace``), ids (``job_
 batches, what must not be lost (``publish_or_default``, ``publish_until_answered``), and errors as
 the framework lets them through (``translate_errors``). A worker: leases (``ClaimAhead``,
 ``LeaseKeeper``, ``Finish``), the running job (``run_context``, ``mark_body``), children, and what
-goes on beside (``Chores``, ``FailureReporter``, ``Ticker``, ``SilenceWatch``). A web process:
+goes on beside (``Chores``, ``FailureReporter``, ``Ticker``). A web process:
 ``Ticket`` and ``JobWatch``. Connections to Redis as the core makes them, and small tools.
 """
 
@@ -75,7 +75,6 @@ from fairqueue._worker.failures import lost_worker_message as lost_worker_messag
 from fairqueue._worker.keeper import LeaseKeeper as LeaseKeeper
 from fairqueue._worker.keeper import early_seconds as early_seconds
 from fairqueue._worker.settings_summary import settings_summary as settings_summary
-from fairqueue._worker.silence import SilenceWatch as SilenceWatch
 from fairqueue._worker.unknown_task import UNKNOWN_TASK as UNKNOWN_TASK
 from fairqueue._worker.unknown_task import UnknownTaskBackoff as UnknownTaskBackoff
 from fairqueue.adapters.batch import Batch as Batch

@@ -42,10 +42,10 @@ Outcomes = list[Published | FairQueueError]
 class Outages:
     """Keeps the publishes of one queue in this process while a server is away, and sends them.
 
-    The first failure opens the breaker of a server: no publish goes there until a probe is
-    answered. ``clone`` makes a queue over connections of its own, for the thread that sends. Safe
-    to share between threads and over fork: a child begins without a spool. ConfigurationError: jobs
-    cannot be kept where the settings say.
+    After the first failure no publish goes to a server until a probe is answered. ``clone`` makes
+    a queue over connections of its own, for the thread that sends. Safe to share between threads
+    and over fork: a child begins without a spool. ConfigurationError: jobs cannot be kept where
+    the settings say.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Outages:
         if not pairs or any(admission.on_unavailable != "buffer" for _, admission in pairs):
             return publish()
         names = [job.workspace for job, _ in pairs]
-        first = next((name for name in names if self._breaker(name).is_open), names[0])
+        first = next((name for name in names if _is_away(self._home(name))), names[0])
         try:
             return self.attempt(first, publish)
         except StoreUnavailable as error:
@@ -122,53 +122,51 @@ class Outages:
 
     def attempt(self, workspace: str, act: Callable[[], T]) -> T:
         """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
-        if self._breaker(workspace).is_open:
-            name = self._server(workspace)
+        home = self._home(workspace)
+        if _is_away(home):
+            name = home.engine.server
             error = StoreUnavailable(f"Redis at {name} is away: it did not answer a moment ago")
             error.may_be_stored = False
             raise error
         try:
             return act()
         except StoreUnavailable as error:
-            self._open(self._store.expected_home(workspace), error)
+            self._note(self._store.expected_home(workspace), error)
             raise
 
     @property
     def is_away(self) -> bool:
         """Whether a server is known to be away."""
-        return any(breaker.is_open for breaker in list(self._breakers.values()))
+        return any(each.publishes.is_shut for each in list(self._breakers.values()))
 
     def ran_inline(self) -> None:
         """Count a task that ran in the process that would have published it."""
         self._inline += 1
         self._tally.counted("inline_runs")
 
-    # The breakers
+    # The servers
 
-    def _server(self, workspace: str) -> str:
-        return self._store.expected_home(workspace).engine.server
-
-    def _breaker(self, workspace: str) -> CircuitBreaker:
-        """Return that of a server. A new server is probed: a call to it may hang for seconds."""
+    def _home(self, workspace: str) -> Store:
+        """Return a workspace's shard; a new one is probed: a call to it may hang for seconds."""
         shard = self._store.expected_home(workspace)
         name = shard.engine.server
         if name not in self._breakers:
-            self._breakers[name] = CircuitBreaker()
-            shard.engine.is_patient = False
+            self._breakers[name] = shard.engine.breaker
+            shard.engine.is_hurried = True
             self._start()
             error = _probed(shard) if name else None
             if isinstance(error, StoreUnavailable):
-                self._open(shard, error)
-        return self._breakers[name]
+                self._note(shard, error)
+        return shard
 
-    def _open(self, shard: Store, error: StoreUnavailable) -> None:
-        name = shard.engine.server
+    def _note(self, shard: Store, error: StoreUnavailable) -> None:
+        """Let no publish go to a server until it takes jobs again."""
         with self._lock:
-            breaker = self._breakers.setdefault(name, CircuitBreaker())
-            if not breaker.is_open:
+            if not _is_away(shard):
+                name = shard.engine.server
                 log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
                 answers = partial(self._answers, shard, time.monotonic(), self._inline)
-                breaker.open_until(answers)
+                shard.engine.breaker.publishes.shut_until(answers)
 
     def _answers(self, shard: Store, since: float, inline: int) -> bool:
         """Probe a server; log the end of its outage."""
@@ -189,7 +187,11 @@ class Outages:
         """Buffer jobs, or raise the error of the outage."""
         new = not error.may_be_stored
         jobs = [
-            (self._server(job.workspace), job, replace(how, is_new=how.is_new and new))
+            (
+                self._store.expected_home(job.workspace).engine.server,
+                job,
+                replace(how, is_new=how.is_new and new),
+            )
             for job, how in pairs
         ]
         most = self._settings.buffer_jobs
@@ -258,7 +260,7 @@ class Outages:
         """Send what is kept for servers that are not away, in the order of its calls."""
         for spool in list(self._spools):
             while kept := self._first(spool):
-                if not (self._send(spool, kept) or self._breaker(kept[0].job.workspace).is_open):
+                if not (self._send(spool, kept) or _is_away(self._home(kept[0].job.workspace))):
                     break  # it takes no job of this process
             spool.move_log()
         with self._lock:
@@ -268,7 +270,8 @@ class Outages:
             spool.close()
 
     def _first(self, spool: Spool) -> list[Kept]:
-        away = [name for name, breaker in list(self._breakers.items()) if breaker.is_open]
+        known = list(self._breakers.items())
+        away = [name for name, breaker in known if breaker.publishes.is_shut]
         with self._lock:
             return spool.first(self._store.store_id, away)
 
@@ -297,7 +300,7 @@ class Outages:
         shard = self._store.expected_home(job.workspace)
         refusal = _probed(shard)
         if isinstance(refusal, StoreUnavailable):
-            self._open(shard, refusal)
+            self._note(shard, refusal)
         elif refusal is None and len(kept) > 1:
             return all(self._send(spool, [each]) for each in kept)
         elif refusal is None and isinstance(error, StoreUnavailable) and tries > 1:
@@ -310,6 +313,10 @@ class Outages:
             text = "buffered job %r of workspace %r is not sent: %s"
             log.error(text, job.id, job.workspace, error)
         return refusal is None
+
+
+def _is_away(shard: Store) -> bool:
+    return shard.engine.breaker.publishes.is_shut
 
 
 def _told(error: StoreUnavailable, why: str) -> StoreUnavailable:

@@ -18,7 +18,6 @@ from fairqueue.adapters import (
     UNKNOWN_TASK,
     Chores,
     FailureReporter,
-    SilenceWatch,
     Ticker,
     UnknownTaskBackoff,
     failure_reason,
@@ -59,7 +58,6 @@ class BrokerProxy:
         self._worker: Any = None
         self._claims: Claims | None = None
         self._chores: Chores | None = None
-        self._silence: SilenceWatch | None = None
         self._metrics: list[Server] = []
         self._consumers: dict[str, FairConsumer] = {}
         self._adoption_threads: dict[str, AdoptionThread] = {}
@@ -158,8 +156,7 @@ class BrokerProxy:
     def drain(self) -> None:
         """The worker is about to stop: claim and adopt no more."""
         self._publisher.drain()
-        self._silence = SilenceWatch(self.core)
-        self._silence.start()
+        self.core.store.hurry()
         if self._claims is not None:
             self._claims.drain()
         if self._chores is not None:
@@ -176,8 +173,7 @@ class BrokerProxy:
             claims.close()
         while self._metrics:
             self._metrics.pop().stop()
-        if self._silence is not None:
-            self._silence.stop()
+        self.core.store.hurry(is_on=False)
 
     def _new_claims(self, threads: int) -> Claims:
         return Claims(

@@ -11,6 +11,7 @@ from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.metrics import process_collector
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import drained
+from tests.system.ledger import wait_for
 from tests.unit.conftest import Shell
 
 pytestmark = pytest.mark.system
@@ -42,6 +43,7 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     shell.run("buffer", path, "send", code=3)
     queue.outages.close()  # the process ends
     server.start()
+    wait_for(lambda: not queue.store.shards[0].engine.breaker.publishes.is_shut)
     elsewhere = shell.run("buffer", path, "send", "--namespace", "other", code=1).output
     assert "2 jobs for " in elsewhere
     answer = shell.json("buffer", path, "send")

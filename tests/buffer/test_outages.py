@@ -203,6 +203,7 @@ def test_a_disk_that_keeps_no_change_sends_nothing_again(
     publish(queue, "a", "b")
     queue.outages.close()
     server.start()
+    wait_for(lambda: not queue.store.shards[0].engine.breaker.publishes.is_shut)
     outages = Outages(queue.settings, queue.store, queue.clone, queue.tally)
     monkeypatch.setattr(Spool, "change", full)
     outages.adopt()

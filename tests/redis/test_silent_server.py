@@ -40,7 +40,7 @@ def queue(nodes: list[Node], namespace: str) -> Iterator[FairQueue]:
     with FairQueue(f"redis://{hosts}/0", namespace=namespace, shards=SHARDS) as queue:
         yield queue
         nodes[SILENT].thaw()
-        wait_for(lambda: not any(each.engine.is_open for each in queue.store.shards))
+        wait_for(lambda: not any(each.engine.is_silent for each in queue.store.shards))
 
 
 def fill(queue: FairQueue, jobs: int = 1) -> None:

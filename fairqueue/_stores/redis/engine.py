@@ -41,7 +41,7 @@ from fairqueue.rows import Durability, Memory
 
 HEADS_AT_ONCE = 200
 PATIENT = frozenset({"publish", "publish_many"})
-"""Operations that wait for the socket's time-out, as long as the engine is patient."""
+"""Operations that wait for the socket's time-out also where there are other servers."""
 
 
 class RedisEngine(Engine):
@@ -93,7 +93,7 @@ class RedisEngine(Engine):
             keys = self.keys.declared()
             call = OperationCall(self.delivery, operation, keys, self._confirmation)
             self._calls[operation] = call
-        waits = self.is_patient if operation in PATIENT else not self.is_one_of_several
+        waits = not self.gives_up or (operation in PATIENT and not self.is_hurried)
         try:  # every job's calls pass here: no context manager
             return call(values) if waits else call(values, self._is_there)
         except redis.RedisError as error:
@@ -102,7 +102,7 @@ class RedisEngine(Engine):
 
     def _is_there(self) -> bool:
         """Whether the server answers a probe."""
-        return not self.is_open and self._probe(PATIENCE_SECONDS).answers()
+        return not self.is_silent and self._probe(PATIENCE_SECONDS).answers()
 
     def _probe(self, timeout_seconds: float) -> RedisEngine:
         probe = self.clone(timeout_seconds=timeout_seconds)
@@ -126,16 +126,16 @@ class RedisEngine(Engine):
             self.leave_alone()
 
     def leave_alone(self) -> None:
-        """If this is one of several servers, fail all calls to it until a probe is answered."""
-        if self.is_one_of_several and not self.is_open:
+        """If calls give up, fail all calls to it until a probe is answered."""
+        if self.gives_up and not self.is_silent:
             doubt_server(self.client.connection_pool)
             probe, engine = self._probe(ASK_SECONDS), weakref.ref(self)
-            self.breaker.open_until(lambda: engine() is None or probe.answers())
+            self.breaker.calls.shut_until(lambda: engine() is None or probe.answers())
 
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
         with self._guarded():
-            if self.wire is None or not self.is_one_of_several or is_traced():
+            if self.wire is None or not self.gives_up or is_traced():
                 return self.client.execute_command(name, *arguments)
             reply = self.wire.run([bytes_of(each) for each in (name, *arguments)], self._is_there)
             read = self.client.response_callbacks.get(name)
@@ -231,7 +231,7 @@ class RedisEngine(Engine):
     @contextmanager
     def _guarded(self) -> Iterator[None]:
         """Guard calls over the client's own pool, which keeps a connection after any answer."""
-        self.refuse_if_open()
+        self.refuse_if_silent()
         try:
             with translated_redis_errors():
                 yield

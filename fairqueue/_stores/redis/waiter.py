@@ -40,7 +40,7 @@ class RedisWaiter(Waiter):
         if self._connection is None:
             pool = self._client.connection_pool
             connection = pool.connection_class(**pool.connection_kwargs)
-            connect_soon(connection) if self._engine.is_one_of_several else connection.connect()
+            connect_soon(connection) if self._engine.gives_up else connection.connect()
             self._id = _id_of(connection)
             connection._sock.settimeout(None)  # noqa: SLF001 - only a wait may last
             self._connection = connection
@@ -54,7 +54,7 @@ class RedisWaiter(Waiter):
         self._turn = (self._turn + 1) % len(tokens)
         tokens = tokens[self._turn :] + tokens[: self._turn]
         self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
-        self._engine.refuse_if_open()
+        self._engine.refuse_if_silent()
         with self._dropping():
             connection = self._connect()
             self._armed = True  # before it is sent: an interrupt must not leave a reply unread
@@ -80,7 +80,7 @@ class RedisWaiter(Waiter):
         if self._id is None:
             self.close()
             return False
-        if self._engine.is_open:
+        if self._engine.is_silent:
             self._drop()
             return False
         with self._dropping():
@@ -125,7 +125,7 @@ class RedisWaiter(Waiter):
 
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""
-        if self._armed and self._connection is not None and not self._engine.is_open:
+        if self._armed and self._connection is not None and not self._engine.is_silent:
             self._give_back()
         self._drop()
 

@@ -71,6 +71,17 @@ class Shards:
             shard.engine.is_one_of_several = len(shards_on) > 1
             shard.engine.shards_on_server = shards_on[shard.engine.server]
 
+    def hurry(self, *, is_on: bool = True) -> None:
+        """Let a call give up a silent server after 0.7 s and a probe, or wait for it as before.
+
+        A stopped server, or a link that drops packets, refuses no connection: each call would wait
+        for its time-out, and delay the end of a worker that stops.
+        """
+        for shard in self.shards:
+            shard.engine.is_hurried = is_on
+            if not is_on:
+                shard.engine.breaker.calls.open()
+
     @property
     def every(self) -> tuple[Store, ...]:
         """All shards of now: a call to all of them must not miss new ones."""

@@ -157,7 +157,7 @@ def _refusing(connection_class: Any, core: FairQueue) -> Any:
 
     class Connection(following):
         def connect(self) -> None:
-            core.store.shards[0].engine.refuse_if_open()  # kombu's own queues are there
+            core.store.shards[0].engine.refuse_if_silent()  # kombu's own queues are there
             super().connect()
 
         def read_response(self, *args: Any, **options: Any) -> Any:

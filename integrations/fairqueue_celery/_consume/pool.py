@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from typing import Any
 
@@ -15,13 +16,13 @@ def register(controller: Any) -> None:
     _worker = weakref.ref(controller)
 
 
-def _forget() -> None:
-    """A child is no worker."""
+def forget(**_signal: Any) -> None:
+    """The worker has stopped; a child is none either."""
     global _worker  # noqa: PLW0603 - as above
     _worker = None
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=forget)
 
 
 def is_worker() -> bool:
@@ -36,10 +37,9 @@ def worker() -> Any:
 
 def is_told_to_stop() -> bool:
     """Whether the worker in this process was told to stop, which a pool's child does not hear."""
-    if not is_worker():
+    state: Any = sys.modules.get("celery.worker.state")  # a producer never imports it
+    if state is None:
         return False
-    from celery.worker import state  # noqa: PLC0415 - a producer never imports it
-
     told = (state.should_stop, state.should_terminate)  # an exit code, which may be 0
     return any(how is not None and how is not False for how in told)
 

@@ -145,6 +145,7 @@ def consumes_fairly(consumer: Any) -> bool:
 def _prepare_process(consumer: Any) -> None:
     """Follow the tasks of the worker that boots in this process."""
     pool.register(consumer.controller)
+    signals.worker_shutdown.connect(pool.forget, weak=False)
     _let_greenlets_run()
     signals.before_task_publish.connect(continuations.wait_for_store, weak=False)
     signals.task_received.connect(request.on_received, weak=False)

@@ -12,7 +12,7 @@ from celery import bootsteps, signals
 from celery.worker.state import maybe_shutdown
 
 from fairqueue import FairQueue, StoreUnavailable
-from fairqueue.adapters import SilenceWatch, following_client, is_cluster
+from fairqueue.adapters import following_client, is_cluster
 from fairqueue_celery._channel.broker import Broker, brokers
 from fairqueue_celery._consume import pool
 from fairqueue_celery._worker.bootstep import consumes_fairly
@@ -22,8 +22,6 @@ logger = logging.getLogger("fairqueue_celery.worker")
 LOOK_SECONDS = 0.5
 LOOKS_SECONDS = 60.0
 """For how long after a lost connection a worker looks often whether Redis is back."""
-
-_watches: list[SilenceWatch] = []
 
 
 class Outage(bootsteps.StartStopStep):
@@ -35,14 +33,14 @@ class Outage(bootsteps.StartStopStep):
         super().__init__(parent, **kwargs)
         self.enabled = consumes_fairly(parent)
         if self.enabled:
-            while _watches:  # of a worker that has stopped in this process
-                _watches.pop().stop()
-            signals.worker_shutting_down.connect(_watch_silence, weak=False)
+            for broker in brokers():  # of a worker that has stopped in this process
+                broker.core.store.hurry(is_on=False)
+            signals.worker_shutting_down.connect(_hurry, weak=False)
 
     def close(self, parent: Any) -> None:
         """A green worker may be told to stop in a callback that raises before the signal."""
         if pool.is_told_to_stop() and parent.pool is not None and parent.pool.is_green:
-            _watch_silence()
+            _hurry()
 
     def start(self, parent: Any) -> None:
         """Reconnect soon after a failover, and send each heartbeat once."""
@@ -118,10 +116,6 @@ def _ask_kombus_server(probe: FairQueue, broker: Broker) -> None:
         client.close()
 
 
-def _watch_silence(**_signal: Any) -> None:
-    if _watches:
-        return  # it was told twice
+def _hurry(**_signal: Any) -> None:
     for broker in brokers():
-        watch = SilenceWatch(broker.core)
-        _watches.append(watch)
-        watch.start()
+        broker.core.store.hurry()

@@ -414,7 +414,6 @@ def test_what_follows_from_a_job_waits_for_the_store(
 
 def test_a_group_waits_for_room(make_app: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """With on_full it is sent again until all of it fits; one that never fits is refused."""
-    monkeypatch.setattr("fairqueue_celery._consume.pool._worker", None)  # that of another test
     app = make_app(workspace_capacity=3, on_full="block", block_seconds=60)
     queue = core(app)
     for n in range(2):
