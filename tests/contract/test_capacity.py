@@ -9,7 +9,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, Job, Limits
 from fairqueue._types import Admission
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 SCOPES: dict[str, Callable[[World, int], None]] = {
     "workspace": lambda world, n: world.limit("a", capacity=n),
@@ -111,11 +111,10 @@ def test_an_exempt_publish_is_never_refused(world: World) -> None:
     assert _refused(world).waiting == 3
 
 
-def test_a_returned_job_is_never_refused(world: World) -> None:
+def test_a_returned_job_is_never_refused(world: World, worker: Worker) -> None:
     """Released and redelivered jobs are accepted, however full the workspace is."""
     world.limit(capacity=2)
     world.publish_many(2)
-    worker = world.worker()
     first, _second = worker.take(2)
     world.publish_many(2)
     worker.release(first)
@@ -162,11 +161,10 @@ def test_a_repeated_publish_is_not_refused(world: World) -> None:
     assert not world.again("a", "x")
 
 
-def test_retry_after_follows_the_drain_rate(world: World) -> None:
+def test_retry_after_follows_the_drain_rate(world: World, worker: Worker) -> None:
     """For a workspace that starts a job every 20 seconds it is about 20 seconds, with jitter."""
     world.limit(capacity=1, concurrency=1)
     world.publish()
-    worker = world.worker()
     for _ in range(6):
         lease = worker.take_one()
         world.publish()
@@ -177,11 +175,10 @@ def test_retry_after_follows_the_drain_rate(world: World) -> None:
     assert 20 <= _refused(world).retry_after <= 30
 
 
-def test_retry_after_grows_with_the_excess(world: World) -> None:
+def test_retry_after_grows_with_the_excess(world: World, worker: Worker) -> None:
     """It is twice as long for two jobs too many as for one."""
     world.limit(capacity=10, concurrency=1)
     world.publish_many(10)
-    worker = world.worker()
     for _ in range(3):
         lease = worker.take_one()
         world.publish()

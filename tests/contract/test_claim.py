@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairqueue.adapters import Finish
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
 def test_jobs_of_a_workspace_are_claimed_in_order(world: World) -> None:
@@ -12,10 +12,9 @@ def test_jobs_of_a_workspace_are_claimed_in_order(world: World) -> None:
     assert ids(world.worker().take(20)) == published
 
 
-def test_a_claim_gives_at_most_n(world: World) -> None:
+def test_a_claim_gives_at_most_n(world: World, worker: Worker) -> None:
     """A claim returns no more jobs than asked for; with 0 it only reports the endings."""
     world.publish_many(3)
-    worker = world.worker()
     (lease,) = worker.take(1)
     claimed = worker.claim(0, finishes=[Finish(lease.fence)])
     assert (claimed.leases, claimed.lost) == ((), frozenset())

@@ -9,7 +9,7 @@ import pytest
 
 from fairqueue import Limits
 from fairqueue.adapters import Finish
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def _in_a_group(world: World, n: int) -> None:
@@ -44,13 +44,12 @@ def test_a_limit_is_never_exceeded(world: World, level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_limit_changes_at_once(world: World, level: str) -> None:
+def test_a_limit_changes_at_once(world: World, worker: Worker, level: str) -> None:
     """A raised one acts on the backlog; a lowered one stops no job, and none starts above it."""
     names, limit = LEVELS[level]
     for name in names:
         world.publish_many(9, name)
     limit(world, 0)
-    worker = world.worker()
     assert [worker.take(5) for _ in range(3)] == [[]] * 3
     limit(world, 4)
     leases = worker.take(5)
@@ -213,13 +212,12 @@ def test_configured_limits_are_stored_once(world: World) -> None:
     assert len(world.worker().take(5)) == 1
 
 
-def test_a_changed_default_reaches_every_workspace(world: World) -> None:
+def test_a_changed_default_reaches_every_workspace(world: World, worker: Worker) -> None:
     """Each call settles some of them until all are settled."""
     world.configure(default=Limits(concurrency=1))
     names = [f"w{n}" for n in range(150)]
     for name in names:
         world.publish_many(2, name)
-    worker = world.worker()
     assert len(worker.take(400)) == 150
     world.store.set_limits("default", "", Limits(concurrency=2))
     taken = [lease for _ in range(20) for lease in worker.take(100)]
@@ -241,14 +239,13 @@ def test_count_charges_each_job_the_same(world: World) -> None:
     assert started.count("long") == 10
 
 
-def test_a_default_rate_spaces_the_starts_of_each_workspace(world: World) -> None:
+def test_a_default_rate_spaces_the_starts_of_each_workspace(world: World, worker: Worker) -> None:
     """Each by itself, with the default burst; a workspace with a rate of its own has that."""
     world.configure(
         default=Limits(rate=0.1, burst=2.0), workspaces={"fast": Limits(rate=100.0, burst=9.0)}
     )
     for name in ("a", "b", "fast"):
         world.publish_many(5, name)
-    worker = world.worker()
     started = [lease.job.workspace for lease in worker.take(15)]
     assert {name: started.count(name) for name in "ab"} == {"a": 2, "b": 2}
     assert started.count("fast") == 5

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
-from tests.contract.world import World, sound
+from tests.contract.world import Worker, World, sound
 
 MANY = 145
 NAMES = [f"q{n:03}" for n in range(MANY)]
@@ -68,12 +68,11 @@ def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: 
     assert sound(world)
 
 
-def test_a_queue_whose_job_ends_is_open_at_once(world: World) -> None:
+def test_a_queue_whose_job_ends_is_open_at_once(world: World, worker: Worker) -> None:
     """Its worker goes on without waiting for the others."""
     world.limit("big", concurrency=1)
     waits_on_many_queues(world)
     world.publish("big", queue="q091")
-    worker = world.worker()
     lease = worker.take_one("q091")
     follow(world)
     worker.finish(lease)
@@ -96,11 +95,10 @@ def test_a_job_that_is_published_while_others_follow_can_start(world: World) -> 
         assert sound(world)
 
 
-def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
+def test_a_waiting_owner_is_woken_for_the_next_queue(world: World, worker: Worker) -> None:
     """While flows follow an opened workspace, the next of them has a token, so that they go on."""
     world.limit("big", concurrency=1)
     waits_on_many_queues(world)
-    worker = world.worker()
     lease = worker.take_one("q000")
     follow(world)
     for queue in NAMES:  # as workers find nothing there

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import CapacityExceeded, Limits, Pause, Why
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def observe(world: World, *, enforced: bool = False, **limits: object) -> None:
@@ -63,12 +63,11 @@ RATES = {
 
 
 @pytest.mark.parametrize("scope", RATES)
-def test_a_start_over_a_rate_is_counted(world: World, scope: str) -> None:
+def test_a_start_over_a_rate_is_counted(world: World, worker: Worker, scope: str) -> None:
     """Only the excess counts: it does not use up the rate of later starts."""
     observe(world)
     world.store.set_limits(*RATES[scope])
     world.publish_many(10)
-    worker = world.worker()
     assert len(worker.take(4)) == 4
     assert observed(world) == {"starts": 3, f"rate.{scope}": 3}
     for _ in range(3):
@@ -131,12 +130,11 @@ def test_pauses_and_drains_are_enforced(world: World, scope: str, name: str) -> 
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_limits_hold_once_they_are_enforced(world: World, scope: str) -> None:
+def test_limits_hold_once_they_are_enforced(world: World, worker: Worker, scope: str) -> None:
     """Jobs above a limit drain; each change of the mode resets the counts."""
     observe(world)
     world.store.set_limits(*SCOPES[scope])
     world.publish_many(8)
-    worker = world.worker()
     leases = worker.take(5)
     observe(world, enforced=True)
     assert observed(world) == {}
@@ -151,13 +149,12 @@ def test_limits_hold_once_they_are_enforced(world: World, scope: str) -> None:
     assert len([*worker.take(5), *worker.take(5)]) == 2
 
 
-def test_a_blocked_workspace_starts_once_limits_are_observed(world: World) -> None:
+def test_a_blocked_workspace_starts_once_limits_are_observed(world: World, worker: Worker) -> None:
     """It starts at once, or within a few calls if there are many."""
     world.configure(default=Limits(concurrency=1), tasks={"slow": Limits(rate=0.001)})
     for n in range(40):
         world.publish_many(2, f"w{n}")
         world.publish(f"w{n}", task="slow")
-    worker = world.worker()
     assert len(worker.take(200)) <= 40
     observe(world, default=Limits(concurrency=1), tasks={"slow": Limits(rate=0.001)})
     for _ in range(10):

@@ -10,7 +10,7 @@ from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, 
 from fairqueue._publish.new_job import as_one_group
 from fairqueue._types import Admission, Published
 from tests.contract.test_capacity import SCOPES
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 Pair = tuple[Job, Admission]
 
@@ -122,10 +122,9 @@ def test_a_publish_of_many_wakes_a_waiter(world: World) -> None:
     waiter.close()
 
 
-def test_a_repeated_call_stores_nothing_twice(world: World) -> None:
+def test_a_repeated_call_stores_nothing_twice(world: World, worker: Worker) -> None:
     """The ids are known, while their jobs live and for a minute after their end."""
     world.store.publish_many(jobs(3))
-    worker = world.worker()
     worker.finish(worker.take_one())
     assert outcomes(world.store.publish_many(jobs(3))) == [Outcome.REPEATED] * 3
     assert world.store.depth("q") == 2
@@ -225,11 +224,10 @@ def test_a_group_that_is_refused_is_not_observed(world: World) -> None:
     assert world.row().would_reject == 0
 
 
-def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> None:
+def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World, worker: Worker) -> None:
     """All or none of jobs whose ids were used before is decided by what is free now."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
-    worker = world.worker()
     world.store.publish_many(batch)
     assert outcomes(world.store.publish_many(batch)) == [Outcome.REPEATED] * 5
     for lease in worker.take(5):
@@ -241,11 +239,10 @@ def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> N
     assert world.row().waiting == 5
 
 
-def test_the_same_ids_need_room_again_where_one_of_them_waits(world: World) -> None:
+def test_the_same_ids_need_room_again_where_one_of_them_waits(world: World, worker: Worker) -> None:
     """A repeat of all or none is told what is known, and stores nothing above the capacity."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
-    worker = world.worker()
     world.store.publish_many(batch)
     for lease in worker.take(4):
         worker.finish(lease)
