@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,11 +10,7 @@ from fairqueue import CapacityExceeded, Job, Limits
 from fairqueue._types import Admission
 from tests.contract.world import Worker, World
 
-SCOPES: dict[str, Callable[[World, int], None]] = {
-    "workspace": lambda world, n: world.limit("a", capacity=n),
-    "queue": lambda world, n: world.store.set_limits("queue", "q", Limits(capacity=n)),
-    "total": lambda world, n: world.store.set_limits("total", "", Limits(capacity=n)),
-}
+SCOPES = ("workspace", "queue", "total")
 
 
 def _refused(world: World, workspace: str = "a", *, queue: str = "q") -> CapacityExceeded:
@@ -27,7 +22,7 @@ def _refused(world: World, workspace: str = "a", *, queue: str = "q") -> Capacit
 @pytest.mark.parametrize("scope", SCOPES)
 def test_capacity_is_exact(world: World, scope: str) -> None:
     """Exactly as many jobs as fit are accepted; the error names the scope that is full."""
-    SCOPES[scope](world, 3)
+    world.limit_level(scope, capacity=3)
     world.publish_many(3)
     error = _refused(world)
     assert (error.scope, error.limit, error.waiting) == (scope, 3, 3)
@@ -81,7 +76,7 @@ def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
 
 def test_total_capacity_counts_every_queue(world: World) -> None:
     """It also holds for the first publish to a new queue."""
-    SCOPES["total"](world, 2)
+    world.limit_level("total", capacity=2)
     world.publish(queue="q1")
     world.publish("b", queue="q2")
     assert _refused(world, "c", queue="new").waiting == 2
@@ -89,7 +84,7 @@ def test_total_capacity_counts_every_queue(world: World) -> None:
 
 def test_total_capacity_counts_blocked_jobs(world: World) -> None:
     """Jobs of a workspace that cannot start any count from the first on, exempt ones too."""
-    SCOPES["total"](world, 1)
+    world.limit_level("total", capacity=1)
     world.limit("a", concurrency=0)
     world.publish("a", exempt=True)
     assert _refused(world, "b", queue="other").waiting == 1
@@ -192,7 +187,7 @@ def test_retry_after_grows_with_the_excess(world: World, worker: Worker) -> None
 def test_the_nearest_full_scope_is_named(world: World) -> None:
     """The error names the workspace before the queue, and the queue before the total."""
     for scope in ("total", "queue", "workspace"):
-        SCOPES[scope](world, 0)
+        world.limit_level(scope, capacity=0)
         assert _refused(world).scope == scope
 
 

@@ -148,6 +148,8 @@ def test_what_was_remembered_later_is_dropped_as_well(world: World) -> None:
     world.publish("a", group="g1")
     world.clock.set_back(60)
     world.publish("a", group="g2")
+    assert sound(world)
+    assert world.row().waiting == 2
 
 
 @pytest.mark.parametrize("capacity", [None, 9])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -22,7 +23,7 @@ ACTS: dict[str, Callable[[Worker, Lease], bool]] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("why", ["reaped", "finished", "of another owner"])
+@pytest.mark.parametrize("why", ["reaped", "finished", "of another owner", "unknown"])
 def test_a_lost_lease_can_do_nothing(world: World, worker: Worker, why: str, act: str) -> None:
     """Every call with it returns False, and leaves what another worker has alone."""
     world.publish("a", "x")
@@ -32,6 +33,8 @@ def test_a_lost_lease_can_do_nothing(world: World, worker: Worker, why: str, act
         assert ids(world.worker("other").take()) == ["x"]
     elif why == "finished":
         assert worker.finish(lease)
+    elif why == "unknown":
+        lease = replace(lease, fence=12345)
     else:
         worker = world.worker("other")
     before = world.store.snapshot()
@@ -48,13 +51,6 @@ def test_an_expired_lease_is_valid_until_it_is_reaped(world: World, act: str) ->
     lease = worker.take_one()
     world.clock.advance(31)
     assert ACTS[act](worker, lease)
-
-
-def test_an_unknown_fence_is_lost(world: World, worker: Worker) -> None:
-    """It changes nothing."""
-    claimed = worker.claim(1, finishes=[Finish(12345)])
-    assert claimed.lost == {12345}
-    assert worker.store.renew([(12345, 1.0)], owner="w1", lease_seconds=30).lost == {12345}
 
 
 def test_a_claim_ends_no_lease_of_another_owner(world: World) -> None:

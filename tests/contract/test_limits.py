@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from fairqueue import Limits
 from fairqueue.adapters import Finish
-from tests.contract.world import Worker, World
+from tests.contract.world import LEVELS, WITH_RATES, Worker, World
 
 
 def _in_a_group(world: World, n: int) -> None:
@@ -18,22 +17,20 @@ def _in_a_group(world: World, n: int) -> None:
     world.limit("org", concurrency=n)
 
 
-LEVELS: dict[str, tuple[str, Callable[[World, int], None]]] = {
-    "workspace": ("a", lambda world, n: world.limit(concurrency=n)),
-    "group": ("ab", _in_a_group),
-    "task": ("ab", lambda world, n: world.limit_task(concurrency=n)),
-    "task of a workspace": ("a", lambda world, n: world.limit_task(workspace_concurrency=n)),
-    "queue": ("ab", lambda w, n: w.store.set_limits("queue", "q", Limits(concurrency=n))),
-    "total": ("ab", lambda w, n: w.store.set_limits("total", "", Limits(concurrency=n))),
-}
-"""Whose jobs count for a limit, and how it is set."""
+JOBS_OF = {**dict.fromkeys(("group", *LEVELS), "ab"), "workspace": "a", "workspace_task": "a"}
+"""Whose jobs count for a limit of each level."""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+def limit(world: World, level: str, n: int) -> None:
+    """Set the concurrency of a level."""
+    _in_a_group(world, n) if level == "group" else world.limit_level(level, concurrency=n)
+
+
+@pytest.mark.parametrize("level", JOBS_OF)
 def test_a_limit_is_never_exceeded(world: World, level: str) -> None:
     """It holds for any number of workspaces, claims and workers, and others go on."""
-    names, limit = LEVELS[level]
-    limit(world, 2)
+    names = JOBS_OF[level]
+    limit(world, level, 2)
     for name in names:
         world.publish_many(5, name)
     assert len(world.worker("w1").take(5)) == 2
@@ -43,18 +40,18 @@ def test_a_limit_is_never_exceeded(world: World, level: str) -> None:
         assert [x.job.workspace for x in world.worker("w3").take(9)] == ["other"] * 3
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", JOBS_OF)
 def test_a_limit_changes_at_once(world: World, worker: Worker, level: str) -> None:
     """A raised one acts on the backlog; a lowered one stops no job, and none starts above it."""
-    names, limit = LEVELS[level]
+    names = JOBS_OF[level]
     for name in names:
         world.publish_many(9, name)
-    limit(world, 0)
+    limit(world, level, 0)
     assert [worker.take(5) for _ in range(3)] == [[]] * 3
-    limit(world, 4)
+    limit(world, level, 4)
     leases = worker.take(5)
     assert len(leases) == 4
-    limit(world, 2)
+    limit(world, level, 2)
     for lease in leases[:2]:
         assert worker.take(5) == []
         assert worker.finish(lease)
@@ -63,11 +60,11 @@ def test_a_limit_changes_at_once(world: World, worker: Worker, level: str) -> No
     assert len(worker.take(5)) == 1
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", JOBS_OF)
 def test_a_freed_slot_can_be_taken_in_the_same_call(world: World, level: str) -> None:
     """Finish and claim are atomic, and workspaces under the limit take turns."""
-    names, limit = LEVELS[level]
-    limit(world, 1)
+    names = JOBS_OF[level]
+    limit(world, level, 1)
     for name in names:
         world.publish_many(4, name)
     worker, started = world.worker(), []
@@ -79,19 +76,10 @@ def test_a_freed_slot_can_be_taken_in_the_same_call(world: World, level: str) ->
     assert [*started, lease.job.workspace] == [names[n % len(names)] for n in range(4)]
 
 
-RATES: dict[str, Callable[..., None]] = {
-    "workspace": lambda world, rate, burst: world.limit(rate=rate, burst=burst),
-    "task": lambda world, rate, burst: world.limit_task(rate=rate, burst=burst),
-    "task of a workspace": lambda world, rate, burst: world.limit_task(
-        workspace_rate=rate, workspace_burst=burst
-    ),
-}
-
-
-@pytest.mark.parametrize("level", RATES)
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_rate_spaces_starts(world: World, level: str) -> None:
     """At 2 per second a job starts each half second; a claim tells when, and others go on."""
-    RATES[level](world, 2.0, None)
+    world.limit_level(level, rate=2.0)
     world.publish_many(10)
     world.publish_many(3, "other", task="other")
     worker, starts = world.worker(), 0
@@ -107,10 +95,10 @@ def test_a_rate_spaces_starts(world: World, level: str) -> None:
     assert starts == 8
 
 
-@pytest.mark.parametrize("level", RATES)
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_burst_starts_at_once_after_a_quiet_time(world: World, level: str) -> None:
     """After it, starts follow the rate; without the rate, all that waits may start."""
-    RATES[level](world, 1.0, 3.0)
+    world.limit_level(level, rate=1.0, burst=3.0)
     world.publish_many(10)
     worker = world.worker()
     assert len(worker.take(10)) == 3
@@ -120,10 +108,10 @@ def test_a_burst_starts_at_once_after_a_quiet_time(world: World, level: str) -> 
     assert len(worker.take(10)) == 6
 
 
-@pytest.mark.parametrize("level", RATES)
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> None:
     """Where there are no jobs for a moment, there is no second burst."""
-    RATES[level](world, 0.1, None)
+    world.limit_level(level, rate=0.1)
     worker = world.worker()
     world.publish()
     worker.finish(worker.take_one(), 0.0)
@@ -133,10 +121,10 @@ def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> 
     assert len(worker.take()) == 1
 
 
-@pytest.mark.parametrize("level", ["task", "task of a workspace"])
+@pytest.mark.parametrize("level", WITH_RATES[1:])
 def test_what_waits_for_a_task_s_rate_holds_no_slot(world: World, level: str) -> None:
     """The rate is checked before the lease: another task can use the workspace's only slot."""
-    RATES[level](world, 0.1, None)
+    world.limit_level(level, rate=0.1)
     world.limit(concurrency=1)
     world.publish_many(2)
     worker = world.worker()

@@ -38,7 +38,8 @@ def refusal(done: list[Published | FairQueueError]) -> CapacityExceeded:
 
 
 def test_jobs_keep_their_order_and_payload(world: World) -> None:
-    """They are claimed in the order in which they were given, byte for byte."""
+    """They are claimed in the order in which they were given, byte for byte; none are no call."""
+    assert world.store.publish_many([]) == []
     payloads = [b"", bytes(range(256)), b"1 2 3 ", b"\n|"]
     pairs = [(replace(job(n), payload=each), Admission()) for n, each in enumerate(payloads)]
     done = world.store.publish_many(pairs)
@@ -47,11 +48,6 @@ def test_jobs_keep_their_order_and_payload(world: World) -> None:
     assert [(lease.job.id, lease.job.payload) for lease in leases] == [
         (f"j{n}", payload) for n, payload in enumerate(payloads)
     ]
-
-
-def test_no_jobs_are_no_call(world: World) -> None:
-    """Nothing is published, and nothing is returned."""
-    assert world.store.publish_many([]) == []
 
 
 def test_jobs_of_the_same_call_count_on_every_queue(world: World) -> None:
@@ -134,7 +130,7 @@ def test_a_repeated_call_stores_nothing_twice(world: World, worker: Worker) -> N
 @pytest.mark.parametrize("size", [5, 150])
 def test_a_group_is_let_in_whole_or_not_at_all(world: World, scope: str, size: int) -> None:
     """Its size is known, so it needs room for all of its jobs."""
-    SCOPES[scope](world, size)
+    world.limit_level(scope, capacity=size)
     world.publish("a", "before")
     error = refusal(world.store.publish_many(jobs(size, group="g")))
     assert (error.scope, error.limit, error.waiting, error.jobs) == (scope, size, 1, size)
@@ -198,13 +194,6 @@ def test_a_group_is_refused_while_its_task_drains(world: World) -> None:
     error = refusal(world.store.publish_many(jobs(3, group="g")))
     assert (error.scope, error.draining, error.never_fits) == ("task", True, False)
     assert world.store.depth("q") == 1
-
-
-def test_a_repeated_group_is_not_refused(world: World) -> None:
-    """Its jobs are known, even where there is no room for more."""
-    world.limit(capacity=3)
-    world.store.publish_many(jobs(3, group="g"))
-    assert outcomes(world.store.publish_many(jobs(3, group="g"))) == [Outcome.REPEATED] * 3
 
 
 def test_an_observed_limit_refuses_no_group(world: World) -> None:

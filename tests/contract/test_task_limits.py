@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import Lease, Limits
-from tests.contract.world import Worker, World, sound
+from tests.contract.world import Worker, World
 
 
 def tasks(leases: list[Lease]) -> Counter[str]:
@@ -144,33 +144,3 @@ def test_priority_is_strict_within_a_limited_task(world: World) -> None:
         seen.append(lease.job.id)
         worker.finish(lease)
     assert seen == [soon, late]
-
-
-MOST_ROUNDS = 60
-
-
-def wait_on_many_queues(world: World, n: int = 100) -> list[str]:
-    """A limited task has a job on each of these queues."""
-    world.limit_task(concurrency=1)
-    queues = [f"q{i:03}" for i in range(n)]
-    for queue in queues:
-        world.publish(queue, queue=queue)
-    return queues
-
-
-def test_a_limit_over_many_queues_is_never_exceeded(world: World) -> None:
-    """Its nodes close page by page, and a claim on one that is still open starts nothing."""
-    queues = wait_on_many_queues(world)
-    worker, other = world.worker("w1"), world.worker("w2")
-    assert len(worker.take(1, "q050")) == 1
-    for queue in queues:
-        assert other.take(1, queue) == []
-        assert sound(world)
-
-
-def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
-    """Each of 100 queues has a worker, one job of all runs at a time, and in the end all have."""
-    queues = wait_on_many_queues(world)
-    assert world.queues_left_after(queues, rounds=MOST_ROUNDS) == set()
-    world.reap()
-    assert sound(world)

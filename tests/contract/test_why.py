@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from fairqueue import Blocker, JobState, Limits, Pause, Why
+from fairqueue import Blocker, JobState, Pause, Why
 from fairqueue.adapters import Ending
 from fairqueue.explained import explain_blocker, explain_start, explain_workers
-from tests.contract.world import Worker, World
+from tests.contract.world import LEVELS, WITH_RATES, Worker, World
 
 
 def why(world: World, job_id: str | None = None, workspace: str | None = None) -> Why:
@@ -25,31 +22,16 @@ def only(world: World, job_id: str | None = None, workspace: str | None = None) 
     return hold
 
 
-def full(world: World, scope: str, name: str, **limits: Any) -> None:
-    """Set a limit of one in this scope."""
-    world.store.set_limits(scope, name, Limits(**limits))
-
-
-LEVELS: dict[str, tuple[Callable[[World], None], str]] = {
-    "workspace": (lambda world: full(world, "workspace", "a", concurrency=1), "a"),
-    "task": (lambda world: full(world, "task", "t", concurrency=1), "t"),
-    "workspace_task": (lambda world: full(world, "task", "t", workspace_concurrency=1), "t"),
-    "queue": (lambda world: full(world, "queue", "q", concurrency=1), "q"),
-    "total": (lambda world: full(world, "total", "", concurrency=1), ""),
-}
-
-
 @pytest.mark.parametrize("scope", LEVELS)
 def test_a_full_level_is_named(world: World, worker: Worker, scope: str) -> None:
     """The blocker has the limit, the usage, and the time since when it blocks."""
-    limit, name = LEVELS[scope]
-    limit(world)
+    world.limit_level(scope, concurrency=1)
     world.publish_many(3)
     lease = worker.take_one()
     since = world.clock()
     world.clock.advance(7)
     found = only(world)
-    assert (found.kind, found.scope, found.name) == ("concurrency", scope, name)
+    assert (found.kind, found.scope, found.name) == ("concurrency", scope, LEVELS[scope][1])
     assert (found.limit, found.used, found.until) == (1, 1, None)
     assert found.since == pytest.approx(since, abs=0.01)
     worker.finish(lease, 7.0)
@@ -91,17 +73,10 @@ def test_an_average_of_zero_is_an_estimate(world: World, worker: Worker) -> None
     assert line.expected_seconds == pytest.approx(0, abs=0.01)
 
 
-RATES = {
-    "workspace": ("workspace", "a", Limits(rate=0.1)),
-    "task": ("task", "t", Limits(rate=0.1)),
-    "workspace_task": ("task", "t", Limits(workspace_rate=0.1)),
-}
-
-
-@pytest.mark.parametrize("scope", RATES)
+@pytest.mark.parametrize("scope", WITH_RATES)
 def test_a_rate_has_its_next_start(world: World, worker: Worker, scope: str) -> None:
     """The time is exact: a job starts then."""
-    world.store.set_limits(*RATES[scope])
+    world.limit_level(scope, rate=0.1)
     world.publish_many(3)
     world.store.heartbeat("w1", "", "", queues=["q"])
     start = world.clock()
