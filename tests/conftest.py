@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import redis
 
+from fairqueue import FairQueue
 from fairqueue._stores import breaker
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import Database, MemoryEngine
@@ -168,9 +169,23 @@ def server(module_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server of one test, which keeps its data when it is killed."""
+    with embedded_redis(persistent=True) as server:
+        yield server
+
+
+@pytest.fixture
 def namespace() -> str:
     """A key prefix for one test, so that no keys need to be flushed."""
     return f"t-{secrets.token_hex(6)}"
+
+
+@pytest.fixture
+def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
+    """A queue in that namespace of the server."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        yield queue
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.operate import Operators
 from fairqueue.testing import ManualClock
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 ENGINES = ["redis"] if os.environ.get("FAIRQUEUE_TEST_SERVER") else ["memory", "redis"]
 """On a chosen server only: the usual run has played the contract in memory."""
@@ -34,6 +34,12 @@ def store(request: pytest.FixtureRequest, clock: ManualClock, namespace: str) ->
 def world(store: Store, clock: ManualClock) -> World:
     """The store and its clock, with defaults for tests."""
     return World(store, clock)
+
+
+@pytest.fixture
+def worker(world: World) -> Worker:
+    """A worker of that store."""
+    return world.worker()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, LeaseLost
 from fairqueue._publish import capacity_wait
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 class Sleeper:
@@ -161,10 +161,9 @@ def test_delay_and_expiry_count_from_the_call(
 
 
 def test_a_parent_that_loses_its_lease_stops_waiting(
-    queue: FairQueue, world: World, sleeper: Sleeper
+    queue: FairQueue, world: World, worker: Worker, sleeper: Sleeper
 ) -> None:
     """The next check raises, even though the workspace is still full."""
-    worker = world.worker()
     parent = worker.take_one()
     world.publish("a")
     sleeper.after(1.0, lambda: worker.release(parent))

@@ -43,10 +43,9 @@ def test_a_running_job_learns_of_its_cancellation_with_a_renewal(world: World) -
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_a_cancelled_job_is_not_run_again(world: World, how: str) -> None:
+def test_a_cancelled_job_is_not_run_again(world: World, worker: Worker, how: str) -> None:
     """However its run ends, it is neither run again nor a dead letter, and its slot is freed."""
     world.publish("a", "x")
-    worker = world.worker()
     lease = worker.take_one()
     world.jobs.cancel("x")
     ENDINGS[how](world, worker, lease)
@@ -57,10 +56,9 @@ def test_a_cancelled_job_is_not_run_again(world: World, how: str) -> None:
     assert not world.again("a", "x")
 
 
-def test_an_early_acked_job_learns_of_its_cancellation(world: World) -> None:
+def test_an_early_acked_job_learns_of_its_cancellation(world: World, worker: Worker) -> None:
     """A renewal reports it; if its worker dies, it still counts as lost."""
     job = world.publish()
-    worker = world.worker()
     lease = worker.take_one()
     worker.finish(lease, ending=Ending.ACK_EARLY)
     assert world.jobs.cancel(job) is Cancelled.SIGNALLED
@@ -69,10 +67,9 @@ def test_an_early_acked_job_learns_of_its_cancellation(world: World) -> None:
     assert world.row().lost == 1
 
 
-def test_an_ended_job_cannot_be_cancelled(world: World) -> None:
+def test_an_ended_job_cannot_be_cancelled(world: World, worker: Worker) -> None:
     """A finished, dead or unknown job is not found."""
     first, second = world.publish_many(2)
-    worker = world.worker()
     worker.finish(worker.take_one())
     worker.reject(worker.take_one())
     assert [world.jobs.cancel(job) for job in (first, second, "x")] == [Cancelled.NOT_FOUND] * 3
@@ -102,10 +99,9 @@ def test_a_waiting_job_is_withdrawn(world: World, delay_seconds: float) -> None:
     assert ids(world.worker().take(5)) == [after]
 
 
-def test_a_running_job_is_not_withdrawn(world: World) -> None:
+def test_a_running_job_is_not_withdrawn(world: World, worker: Worker) -> None:
     """Its worker is not notified and can give it back; the queue must be right, too."""
     job = world.publish()
-    worker = world.worker()
     lease = worker.take_one()
     assert [world.jobs.withdraw(job, queue=queue) for queue in ("q", "q2")] == [None, None]
     assert worker.beat(lease).cancelled == frozenset()
@@ -121,13 +117,12 @@ def test_cancel_can_be_limited_to_a_queue(world: World) -> None:
     assert world.jobs.cancel(job, queue="other: {q}") is Cancelled.REMOVED
 
 
-def test_all_jobs_of_a_workspace_are_cancelled(world: World) -> None:
+def test_all_jobs_of_a_workspace_are_cancelled(world: World, worker: Worker) -> None:
     """Waiting, scheduled and running jobs on every queue are; other workspaces keep theirs."""
     for workspace in ("a", "b"):
         world.publish_many(3, workspace)
         world.publish(workspace, queue="q2", priority=7)
         world.publish(workspace, delay_seconds=60)
-    worker = world.worker()
     leases = worker.take(2)
     assert {lease.job.workspace for lease in leases} == {"a", "b"}
     assert sum(world.store.cancel_running("a")) == 1
@@ -140,12 +135,11 @@ def test_all_jobs_of_a_workspace_are_cancelled(world: World) -> None:
     assert [lease.job.workspace for lease in leases if lease.fence in told] == ["a"]
 
 
-def test_purge_drops_waiting_jobs(world: World) -> None:
+def test_purge_drops_waiting_jobs(world: World, worker: Worker) -> None:
     """It can be limited to a queue and a workspace; running jobs go on."""
     for workspace in ("a", "b"):
         for queue in ("q", "q2"):
             world.publish_many(2, workspace, queue=queue)
-    worker = world.worker()
     lease = worker.take_one("q")
     assert sum(world.store.purge("q", "b" if lease.job.workspace == "a" else "a")) == 2
     assert sum(world.store.purge("q")) == 1
@@ -207,11 +201,10 @@ def test_a_cancelled_job_leaves_a_notice(world: World, how: str, delay_seconds: 
     [("lost with its worker", 1), ("given back", 1), ("finished", 0), ("rejected", 0)],
 )
 def test_a_cancelled_job_whose_worker_did_not_end_it_leaves_a_notice(
-    world: World, how: str, left: int
+    world: World, worker: Worker, how: str, left: int
 ) -> None:
     """Its worker died, or stopped before the job began: another one reports it."""
     world.publish("a", "x")
-    worker = world.worker()
     lease = worker.take_one()
     world.jobs.cancel("x")
     assert notices(world) == []

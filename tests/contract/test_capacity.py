@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from fairqueue import CapacityExceeded, Job, Limits
 from fairqueue._types import Admission
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
-SCOPES: dict[str, Callable[[World, int], None]] = {
-    "workspace": lambda world, n: world.limit("a", capacity=n),
-    "queue": lambda world, n: world.store.set_limits("queue", "q", Limits(capacity=n)),
-    "total": lambda world, n: world.store.set_limits("total", "", Limits(capacity=n)),
-}
+SCOPES = ("workspace", "queue", "total")
 
 
 def _refused(world: World, workspace: str = "a", *, queue: str = "q") -> CapacityExceeded:
@@ -27,7 +22,7 @@ def _refused(world: World, workspace: str = "a", *, queue: str = "q") -> Capacit
 @pytest.mark.parametrize("scope", SCOPES)
 def test_capacity_is_exact(world: World, scope: str) -> None:
     """Exactly as many jobs as fit are accepted; the error names the scope that is full."""
-    SCOPES[scope](world, 3)
+    world.limit_level(scope, capacity=3)
     world.publish_many(3)
     error = _refused(world)
     assert (error.scope, error.limit, error.waiting) == (scope, 3, 3)
@@ -81,7 +76,7 @@ def test_capacity_of_a_workspace_counts_all_its_queues(world: World) -> None:
 
 def test_total_capacity_counts_every_queue(world: World) -> None:
     """It also holds for the first publish to a new queue."""
-    SCOPES["total"](world, 2)
+    world.limit_level("total", capacity=2)
     world.publish(queue="q1")
     world.publish("b", queue="q2")
     assert _refused(world, "c", queue="new").waiting == 2
@@ -89,7 +84,7 @@ def test_total_capacity_counts_every_queue(world: World) -> None:
 
 def test_total_capacity_counts_blocked_jobs(world: World) -> None:
     """Jobs of a workspace that cannot start any count from the first on, exempt ones too."""
-    SCOPES["total"](world, 1)
+    world.limit_level("total", capacity=1)
     world.limit("a", concurrency=0)
     world.publish("a", exempt=True)
     assert _refused(world, "b", queue="other").waiting == 1
@@ -111,11 +106,10 @@ def test_an_exempt_publish_is_never_refused(world: World) -> None:
     assert _refused(world).waiting == 3
 
 
-def test_a_returned_job_is_never_refused(world: World) -> None:
+def test_a_returned_job_is_never_refused(world: World, worker: Worker) -> None:
     """Released and redelivered jobs are accepted, however full the workspace is."""
     world.limit(capacity=2)
     world.publish_many(2)
-    worker = world.worker()
     first, _second = worker.take(2)
     world.publish_many(2)
     worker.release(first)
@@ -162,11 +156,10 @@ def test_a_repeated_publish_is_not_refused(world: World) -> None:
     assert not world.again("a", "x")
 
 
-def test_retry_after_follows_the_drain_rate(world: World) -> None:
+def test_retry_after_follows_the_drain_rate(world: World, worker: Worker) -> None:
     """For a workspace that starts a job every 20 seconds it is about 20 seconds, with jitter."""
     world.limit(capacity=1, concurrency=1)
     world.publish()
-    worker = world.worker()
     for _ in range(6):
         lease = worker.take_one()
         world.publish()
@@ -177,11 +170,10 @@ def test_retry_after_follows_the_drain_rate(world: World) -> None:
     assert 20 <= _refused(world).retry_after <= 30
 
 
-def test_retry_after_grows_with_the_excess(world: World) -> None:
+def test_retry_after_grows_with_the_excess(world: World, worker: Worker) -> None:
     """It is twice as long for two jobs too many as for one."""
     world.limit(capacity=10, concurrency=1)
     world.publish_many(10)
-    worker = world.worker()
     for _ in range(3):
         lease = worker.take_one()
         world.publish()
@@ -195,7 +187,7 @@ def test_retry_after_grows_with_the_excess(world: World) -> None:
 def test_the_nearest_full_scope_is_named(world: World) -> None:
     """The error names the workspace before the queue, and the queue before the total."""
     for scope in ("total", "queue", "workspace"):
-        SCOPES[scope](world, 0)
+        world.limit_level(scope, capacity=0)
         assert _refused(world).scope == scope
 
 

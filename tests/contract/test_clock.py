@@ -8,7 +8,7 @@ import pytest
 
 from fairqueue import Job
 from fairqueue.adapters import Admission
-from tests.contract.world import World, ids, sound
+from tests.contract.world import Worker, World, ids, sound
 
 HOUR = 3600.0
 
@@ -54,10 +54,9 @@ def test_the_jobs_of_a_dead_worker_come_back(world: World, glitch: Glitch) -> No
 
 
 @each_glitch
-def test_a_living_worker_keeps_its_lease(world: World, glitch: Glitch) -> None:
+def test_a_living_worker_keeps_its_lease(world: World, worker: Worker, glitch: Glitch) -> None:
     """Its job is not given away while it renews."""
     world.publish()
-    worker = world.worker()
     lease = worker.take_one()
     glitch(world)
     for _ in range(12):
@@ -80,11 +79,10 @@ def test_a_fresh_lease_is_not_reaped(world: World, glitch: Glitch) -> None:
 
 
 @each_glitch
-def test_a_rate_goes_on(world: World, glitch: Glitch) -> None:
+def test_a_rate_goes_on(world: World, worker: Worker, glitch: Glitch) -> None:
     """The next job starts when its rate allows it."""
     world.limit(rate=0.1)
     world.publish_many(3)
-    worker = world.worker()
     worker.take_one()
     glitch(world)
     world.reap()
@@ -111,25 +109,23 @@ def test_a_scheduled_job_starts_when_it_is_due(world: World, glitch: Glitch) -> 
 
 
 @each_glitch
-def test_a_repeated_publish_is_no_new_job(world: World, glitch: Glitch) -> None:
+def test_a_repeated_publish_is_no_new_job(world: World, worker: Worker, glitch: Glitch) -> None:
     """The ids of jobs that ended a moment ago are still known."""
     world.publish("a", "x")
     world.publish_many(3)
-    worker = world.worker()
     glitch(world)
     worker.finish(worker.take_one())
     world.clock.set_back(HOUR)
     assert not world.again("a", "x")
 
 
-def test_the_clock_goes_back_again_and_again(world: World) -> None:
+def test_the_clock_goes_back_again_and_again(world: World, worker: Worker) -> None:
     """Time passes in between, and none of it is taken back."""
     world.publish("a", "x", delay_seconds=100)
     for _ in range(10):
         world.pass_time(9)
         world.clock.set_back(500)
         world.reap()
-    worker = world.worker()
     assert worker.take() == []
     world.pass_time(11)
     assert ids(worker.take()) == ["x"]
@@ -152,6 +148,8 @@ def test_what_was_remembered_later_is_dropped_as_well(world: World) -> None:
     world.publish("a", group="g1")
     world.clock.set_back(60)
     world.publish("a", group="g2")
+    assert sound(world)
+    assert world.row().waiting == 2
 
 
 @pytest.mark.parametrize("capacity", [None, 9])

@@ -7,7 +7,7 @@ import pytest
 from fairqueue import Pause
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
 def aside(world: World) -> set[str]:
@@ -72,10 +72,9 @@ def test_a_lease_without_a_record_expires_as_any_other(world: World, record: str
 
 
 @pytest.mark.parametrize("kind", ["lane", "returned"])
-def test_a_lane_that_is_gone_stops_no_other(world: World, kind: str) -> None:
+def test_a_lane_that_is_gone_stops_no_other(world: World, worker: Worker, kind: str) -> None:
     """Its flow names it and it is not there: the other workspaces run, and new jobs of this one."""
     world.publish_many(2)
-    worker = world.worker()
     worker.release(worker.take_one())
     world.command("DEL", (kind, "a", "q", "0"))
     other = world.publish("b")
@@ -141,7 +140,7 @@ def test_a_job_that_stands_nowhere_is_placed_by_the_rebuild(world: World) -> Non
     assert sound(world)
 
 
-def test_the_rebuild_leaves_every_job_where_it_stands(world: World) -> None:
+def test_the_rebuild_leaves_every_job_where_it_stands(world: World, worker: Worker) -> None:
     """In a lane, before it, running, scheduled, blocked or behind holes."""
     world.limit_task("t", concurrency=5)
     names = [*world.publish_many(4), world.publish(delay_seconds=2000)]
@@ -149,7 +148,6 @@ def test_the_rebuild_leaves_every_job_where_it_stands(world: World) -> None:
     world.store.set_limits("task", "t", None)
     names += world.publish_many(3)
     world.jobs.cancel(names.pop(1))
-    worker = world.worker()
     lease = worker.take_one()
     worker.release(worker.take_one(), delay_seconds=2000)
     before = {entry.key: entry.value for entry in world.store.engine.dump()}

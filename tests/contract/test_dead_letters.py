@@ -114,10 +114,9 @@ def test_dead_letters_are_listed_in_pages(world: World) -> None:
     assert store.dead_letters("a", job_id="x") == store.dead_letters("unknown") == []
 
 
-def test_a_replayed_job_returns_to_its_workspace(world: World) -> None:
+def test_a_replayed_job_returns_to_its_workspace(world: World, worker: Worker) -> None:
     """It keeps payload, task, priority and id; deliveries start again, capacity is ignored."""
     world.publish("b", "j", task="t", payload=b"p", priority=7)
-    worker = world.worker()
     lease = worker.take_one()
     worker.reject(lease)
     world.limit("b", capacity=0)

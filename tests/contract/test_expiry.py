@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
 def test_an_expired_job_takes_no_slot(world: World) -> None:
@@ -30,10 +30,9 @@ def test_a_repeated_publish_does_not_restore_an_expired_job(world: World) -> Non
     assert world.row().waiting == 0
 
 
-def test_a_started_job_does_not_expire(world: World) -> None:
+def test_a_started_job_does_not_expire(world: World, worker: Worker) -> None:
     """Only waiting jobs expire; a running job goes on."""
     world.publish(expires_seconds=5)
-    worker = world.worker()
     lease = worker.take_one()
     world.clock.advance(9)
     assert worker.take() == []
@@ -41,10 +40,9 @@ def test_a_started_job_does_not_expire(world: World) -> None:
     assert world.row().dead == 0
 
 
-def test_a_started_job_causes_no_wake_up_at_its_expiry(world: World) -> None:
+def test_a_started_job_causes_no_wake_up_at_its_expiry(world: World, worker: Worker) -> None:
     """Nothing happens when it would have expired."""
     world.publish(expires_seconds=0.5)
-    worker = world.worker()
     worker.take_one()
     assert worker.claim().wait_seconds > 0.5
 
@@ -60,10 +58,9 @@ def test_a_scheduled_job_may_expire_before_it_is_due(world: World) -> None:
 
 
 @pytest.mark.parametrize("delay_seconds", [0.0, 3.0])
-def test_a_returned_job_may_expire(world: World, delay_seconds: float) -> None:
+def test_a_returned_job_may_expire(world: World, worker: Worker, delay_seconds: float) -> None:
     """A job that is released, or loses its worker, after its expiry is not started again."""
     world.publish(expires_seconds=10)
-    worker = world.worker()
     lease = worker.take_one()
     world.clock.advance(9)
     worker.release(lease, delay_seconds=delay_seconds)

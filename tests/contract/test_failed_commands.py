@@ -16,7 +16,7 @@ from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import Renewed
 from fairqueue.testing import ManualClock
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 from tests.told_to_fail import failing, read_failing
 
 FAILURES = CommandError, ResponseError
@@ -63,10 +63,9 @@ def test_an_import_that_fails_loses_no_message(world: World, number: int, delay:
     assert world.drain(rounds=4, seconds=4) == ["theirs"]
 
 
-def test_a_charge_that_fails_ends_no_lease(world: World) -> None:
+def test_a_charge_that_fails_ends_no_lease(world: World, worker: Worker) -> None:
     """The leases are renewed all the same, and what failed is set aside."""
     world.publish_many(2)
-    worker = world.worker()
     leases = worker.take(2)
     world.clock.advance(20)
     with failing(world.store.engine, name="ZINCRBY"):
@@ -77,10 +76,9 @@ def test_a_charge_that_fails_ends_no_lease(world: World) -> None:
     assert worker.renew(*leases) == frozenset()
 
 
-def test_a_lease_that_cannot_be_renewed_stops_no_other(world: World) -> None:
+def test_a_lease_that_cannot_be_renewed_stops_no_other(world: World, worker: Worker) -> None:
     """It is named, and the others live on; where none can be renewed, the error is raised."""
     world.publish_many(3)
-    worker = world.worker()
     leases = worker.take(3)
     engine, expiry = world.store.engine, world.store.engine.keys.key("expiry")
     key, bad = engine.keys.key("leases"), str(leases[1].fence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -22,17 +23,18 @@ ACTS: dict[str, Callable[[Worker, Lease], bool]] = {
 
 
 @pytest.mark.parametrize("act", ACTS)
-@pytest.mark.parametrize("why", ["reaped", "finished", "of another owner"])
-def test_a_lost_lease_can_do_nothing(world: World, why: str, act: str) -> None:
+@pytest.mark.parametrize("why", ["reaped", "finished", "of another owner", "unknown"])
+def test_a_lost_lease_can_do_nothing(world: World, worker: Worker, why: str, act: str) -> None:
     """Every call with it returns False, and leaves what another worker has alone."""
     world.publish("a", "x")
-    worker = world.worker()
     lease = worker.take_one()
     if why == "reaped":  # and another worker has the job by now
         world.pass_time(31)
         assert ids(world.worker("other").take()) == ["x"]
     elif why == "finished":
         assert worker.finish(lease)
+    elif why == "unknown":
+        lease = replace(lease, fence=12345)
     else:
         worker = world.worker("other")
     before = world.store.snapshot()
@@ -51,14 +53,6 @@ def test_an_expired_lease_is_valid_until_it_is_reaped(world: World, act: str) ->
     assert ACTS[act](worker, lease)
 
 
-def test_an_unknown_fence_is_lost(world: World) -> None:
-    """It changes nothing."""
-    worker = world.worker()
-    claimed = worker.claim(1, finishes=[Finish(12345)])
-    assert claimed.lost == {12345}
-    assert worker.store.renew([(12345, 1.0)], owner="w1", lease_seconds=30).lost == {12345}
-
-
 def test_a_claim_ends_no_lease_of_another_owner(world: World) -> None:
     """It is told, whichever way the claim takes, and claims as many jobs as it asked for."""
     world.publish_many(12)
@@ -72,10 +66,9 @@ def test_a_claim_ends_no_lease_of_another_owner(world: World) -> None:
     assert worker.finish(lease, 0.01)
 
 
-def test_fences_follow_the_time(world: World) -> None:
+def test_fences_follow_the_time(world: World, worker: Worker) -> None:
     """Each is above the time in microseconds, and those of one moment still grow."""
     world.publish_many(6)
-    worker = world.worker()
     fences = []
     for _ in range(3):
         fences += [lease.fence for lease in worker.take(2)]
@@ -113,10 +106,9 @@ def test_a_fence_that_was_issued_twice_acts_for_one_owner(world: World, act: str
     assert new.finish(lease)
 
 
-def test_a_batch_may_contain_lost_fences(world: World) -> None:
+def test_a_batch_may_contain_lost_fences(world: World, worker: Worker) -> None:
     """Lost fences do not keep the others from being finished or renewed."""
     world.publish_many(2)
-    worker = world.worker()
     good, other = worker.take(2)
     worker.finish(other)
     assert worker.renew(good, other) == {other.fence}
@@ -125,11 +117,10 @@ def test_a_batch_may_contain_lost_fences(world: World) -> None:
     assert world.row().running == 0
 
 
-def test_an_early_ack_keeps_the_slot(world: World) -> None:
+def test_an_early_ack_keeps_the_slot(world: World, worker: Worker) -> None:
     """An early-acked job counts for its workspace's limit until it ends."""
     world.limit(concurrency=1)
     world.publish_many(2)
-    worker = world.worker()
     lease = worker.take_one()
     assert worker.finish(lease, ending=Ending.ACK_EARLY)
     assert worker.take() == []
@@ -137,10 +128,9 @@ def test_an_early_ack_keeps_the_slot(world: World) -> None:
     assert len(worker.take()) == 1
 
 
-def test_an_early_acked_job_is_not_run_again(world: World) -> None:
+def test_an_early_acked_job_is_not_run_again(world: World, worker: Worker) -> None:
     """If its worker dies, its slot is freed and it counts as lost."""
     world.publish()
-    worker = world.worker()
     worker.finish(worker.take_one(), ending=Ending.ACK_EARLY)
     world.pass_time(31)
     assert worker.take() == []
@@ -148,10 +138,9 @@ def test_an_early_acked_job_is_not_run_again(world: World) -> None:
     assert (row.running, row.waiting, row.lost, row.dead) == (0, 0, 1, 0)
 
 
-def test_a_released_early_acked_job_runs_again(world: World) -> None:
+def test_a_released_early_acked_job_runs_again(world: World, worker: Worker) -> None:
     """Its owner says that it did not begin; the early ack is forgotten with the lease."""
     world.publish()
-    worker = world.worker()
     lease = worker.take_one()
     worker.finish(lease, ending=Ending.ACK_EARLY)
     assert worker.release(lease)

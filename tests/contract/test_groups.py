@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import Lease, Limits, Pause
-from tests.contract.world import World, sound
+from tests.contract.world import Worker, World, sound
 
 
 def workspaces(leases: list[Lease]) -> Counter[str]:
@@ -53,11 +53,10 @@ def test_default_limits_do_not_apply_to_a_group(world: World) -> None:
     assert workspaces(world.worker().take(10)) == {"eu": 2, "us": 2}
 
 
-def test_running_jobs_join_a_group_with_their_workspace(world: World) -> None:
+def test_running_jobs_join_a_group_with_their_workspace(world: World, worker: Worker) -> None:
     """They hold slots of the group from then on, until they end."""
     world.limit("org", concurrency=2)
     world.publish_many(4, "eu")
-    worker = world.worker()
     leases = worker.take(2)
     world.limit("eu", parent="org")
     assert worker.take(5) == []
@@ -65,10 +64,9 @@ def test_running_jobs_join_a_group_with_their_workspace(world: World) -> None:
     assert len(worker.take(5)) == 1
 
 
-def test_joining_a_group_brings_no_credit(world: World) -> None:
+def test_joining_a_group_brings_no_credit(world: World, worker: Worker) -> None:
     """A workspace that stands behind others also stands behind the group's workspaces."""
     world.limit("us", parent="org")
-    worker = world.worker()
     for task, seconds in (("t", 1.0), ("import", 20.0)):
         world.publish("eu", task=task)
         world.publish("us")
@@ -89,13 +87,12 @@ def test_joining_a_group_brings_no_credit(world: World) -> None:
     assert names == ["us"] * 10
 
 
-def test_a_workspace_that_leaves_a_group_is_free_of_its_limit(world: World) -> None:
+def test_a_workspace_that_leaves_a_group_is_free_of_its_limit(world: World, worker: Worker) -> None:
     """Its slots in the group are free for the others."""
     world.limit("org", concurrency=1)
     for name in ("eu", "us"):
         world.limit(name, parent="org")
         world.publish_many(2, name)
-    worker = world.worker()
     first = worker.take_one().job.workspace
     world.store.set_limits("workspace", first, None)
     assert workspaces(worker.take(10)) == {"eu": 1, "us": 1}
@@ -124,7 +121,7 @@ def test_a_group_may_be_its_own_member(world: World) -> None:
     assert len(world.worker().take(10)) == 2
 
 
-def test_a_lowered_limit_of_a_group_holds_at_once(world: World) -> None:
+def test_a_lowered_limit_of_a_group_holds_at_once(world: World, worker: Worker) -> None:
     """It also holds if a configuration sets it that has not reached the workspaces yet."""
 
     def configure(concurrency: int) -> None:
@@ -132,7 +129,6 @@ def test_a_lowered_limit_of_a_group_holds_at_once(world: World) -> None:
         world.configure(workspaces=workspaces, authoritative=True)
 
     configure(1000)
-    worker = world.worker()
     for n in range(600):  # HSCAN returns small hashes whole
         world.publish(f"w{n}", delay_seconds=1000)
     for _ in range(40):
@@ -182,13 +178,12 @@ def test_a_workspace_on_many_queues_joins_a_group_page_by_page(world: World) -> 
     assert sound(world)
 
 
-def test_a_flow_whose_turn_comes_follows_its_workspace(world: World) -> None:
+def test_a_flow_whose_turn_comes_follows_its_workspace(world: World, worker: Worker) -> None:
     """So no job starts beside a group that is full, and none waits for the others to follow."""
     world.limit("org", concurrency=4)
     names = [f"q{n:03}" for n in range(MANY)]
     for queue in names:
         world.publish("big", queue=queue)
-    worker = world.worker()
     world.limit("big", parent="org")
     assert moving(world)
     assert worker.take_one(names[-1]).job.queue == names[-1]
@@ -237,14 +232,13 @@ def test_many_running_jobs_join_and_leave_a_group_page_by_page(world: World) -> 
 
 
 def test_a_job_that_ends_while_its_workspace_leaves_a_group_frees_its_slot_there(
-    world: World,
+    world: World, worker: Worker
 ) -> None:
     """Its lease is gone when the others give their slots back."""
     world.limit("big", parent="org")
     names = [f"q{n:03}" for n in range(MANY)]
     for queue in names:
         world.publish("big", queue=queue)
-    worker = world.worker()
     leases = worker.take(2, *names)
     world.limit("big", parent=None)
     assert worker.finish(leases[0])
@@ -278,7 +272,7 @@ def test_jobs_that_start_while_their_workspace_joins_a_group_take_slots_there(
     "limits", [{"reserve": 1}, {"concurrency": 1}, {"weight": 3.0}, {"rate": 0.5}]
 )
 def test_many_flows_in_a_group_follow_their_workspace(
-    world: World, limits: dict[str, float]
+    world: World, worker: Worker, limits: dict[str, float]
 ) -> None:
     """The nodes above flows that have not changed are not read, and all others are settled."""
     world.limit("big", parent="org")
@@ -287,7 +281,6 @@ def test_many_flows_in_a_group_follow_their_workspace(
     for queue in names:
         world.publish("big", queue=queue)
     world.publish("us", queue=names[7])
-    worker = world.worker()
     world.limit("big", parent="org", **limits)
     assert sound(world)
     for _ in range(3):

@@ -35,11 +35,10 @@ def names_in(world: World, prefix: str) -> dict[str, int]:
     return {kind: n for kind, n in found.items() if n}
 
 
-def test_a_call_forgets_a_bounded_number(world: World) -> None:
+def test_a_call_forgets_a_bounded_number(world: World, worker: Worker) -> None:
     """The first one does not forget them all, and its worker comes back soon for the rest."""
     for n in range(400):
         world.publish(f"once{n}")
-    worker = world.worker()
     run_all(world, worker)
     world.clock.advance(REST_SECONDS)
     before = names_in(world, "once")["workspaces"]
@@ -51,14 +50,13 @@ def test_a_call_forgets_a_bounded_number(world: World) -> None:
     assert wait > 1
 
 
-def test_debts_last_while_others_wait_or_run(world: World) -> None:
+def test_debts_last_while_others_wait_or_run(world: World, worker: Worker) -> None:
     """A claim that finds nothing forgives no debt while the queue has work."""
     world.limit("blocked", concurrency=0)
     world.publish("blocked")
     world.publish("greedy")
     other = world.worker("w2")
     world.publish("busy")
-    worker = world.worker()
     leases = {lease.job.workspace: lease for lease in worker.take(2)}
     world.clock.advance(100)
     worker.beat(leases["busy"])
@@ -70,10 +68,9 @@ def test_debts_last_while_others_wait_or_run(world: World) -> None:
     assert names_in(world, "greedy") == {}
 
 
-def test_a_queue_that_is_empty_for_a_moment_forgets_nothing(world: World) -> None:
+def test_a_queue_that_is_empty_for_a_moment_forgets_nothing(world: World, worker: Worker) -> None:
     """Or each of its workspaces would lose its duration estimates whenever the work runs out."""
     world.publish("known")
-    worker = world.worker()
     lease = worker.take_one()
     world.clock.advance(3)
     worker.finish(lease, 3.0)
@@ -90,9 +87,8 @@ def kinds_of(world: World) -> dict[str, int]:
     return {kind: n for kind in ("ended", "groups") if (n := len(list(space.all(kind))))}
 
 
-def test_ids_of_ended_jobs_go_without_a_time_to_live(world: World) -> None:
+def test_ids_of_ended_jobs_go_without_a_time_to_live(world: World, worker: Worker) -> None:
     """A large set that expires stops the server, so it is unlinked: when others end, or at rest."""
-    worker = world.worker()
 
     def end_one() -> None:
         world.publish()

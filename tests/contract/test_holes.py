@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fairqueue.errors import CapacityExceeded
-from tests.contract.world import World, ids, sound
+from tests.contract.world import Worker, World, ids, sound
 
 MORE_THAN_ONE_CALL_SKIPS = 2200
 
 
-def test_holes_are_skipped_and_not_counted(world: World) -> None:
+def test_holes_are_skipped_and_not_counted(world: World, worker: Worker) -> None:
     """Jobs before and behind a cancelled one keep their order, and the depth is that of jobs."""
     names = world.publish_many(6)
     for name in (names[2], names[3]):
@@ -18,7 +18,6 @@ def test_holes_are_skipped_and_not_counted(world: World) -> None:
     assert sound(world)
     assert (world.store.depth("q"), world.row().waiting) == (4, 4)
 
-    worker = world.worker()
     for left in ([0, 1], [4, 5]):
         assert ids(worker.take(2)) == [names[n] for n in left]
         assert sound(world)
@@ -62,7 +61,7 @@ def test_a_job_published_again_stands_behind_its_hole(world: World) -> None:
     assert sound(world)
 
 
-def test_a_job_published_again_between_holes_is_kept(world: World) -> None:
+def test_a_job_published_again_between_holes_is_kept(world: World, worker: Worker) -> None:
     """Its element equals that of the hole before it, and a hole follows: only holes are taken."""
     head, first, again, between = world.publish_many(4)
     for name in (first, again):
@@ -73,7 +72,6 @@ def test_a_job_published_again_between_holes_is_kept(world: World) -> None:
     last = world.publish()
     for name in (between, hole):
         world.jobs.withdraw(name, queue="q")
-    worker = world.worker()
     assert ids(worker.take(1)) == [head]
     assert sound(world)
     assert ids(worker.take(1)) == [again]
@@ -118,7 +116,7 @@ def test_jobs_that_expire_behind_others_leave_holes(world: World) -> None:
     assert ids(world.worker().take(9)) == [first, last]
 
 
-def test_a_long_run_of_holes_is_passed_in_several_calls(world: World) -> None:
+def test_a_long_run_of_holes_is_passed_in_several_calls(world: World, worker: Worker) -> None:
     """One claim skips a bounded number of holes; the next ones go on, and a token calls them."""
     first = world.publish()
     for _ in range(MORE_THAN_ONE_CALL_SKIPS):
@@ -127,7 +125,6 @@ def test_a_long_run_of_holes_is_passed_in_several_calls(world: World) -> None:
     assert sum(world.store.purge(task="gone")) == MORE_THAN_ONE_CALL_SKIPS
     assert world.store.depth("q") == 2
 
-    worker = world.worker()
     assert ids(worker.take(9)) == [first]
     assert sound(world)
     assert ids(worker.take(9)) == [last]

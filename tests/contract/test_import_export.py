@@ -7,7 +7,7 @@ import pytest
 from fairqueue import FairQueueError, Job
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.store import Store
-from tests.contract.world import World, ids, sound
+from tests.contract.world import Worker, World, ids, sound
 
 
 class Lists:
@@ -99,13 +99,12 @@ def test_an_import_ignores_capacity(world: World, lists: Lists) -> None:
     assert taken_over(world, lists, b"1")
 
 
-def test_waiting_jobs_are_exported(world: World, lists: Lists) -> None:
+def test_waiting_jobs_are_exported(world: World, worker: Worker, lists: Lists) -> None:
     """Waiting and scheduled jobs go to the list of their priority, in order; running ones stay."""
     for n, priority in enumerate((0, 5, 2, 9, 0)):
         world.publish("a", f"j{n}", payload=b"%d" % n, priority=priority)
     world.publish("a", "later", payload=b"later", delay_seconds=60)
     world.publish("a", "elsewhere", queue="other")
-    worker = world.worker()
     running = worker.take_one()
     steps = world.store.export_jobs("q", [(0, lists.name("l")), (3, lists.name("l3"))])
 

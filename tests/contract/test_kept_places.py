@@ -89,10 +89,9 @@ def test_a_flood_leaves_a_calm_workspace_its_part(world: World, limit: SetLimit)
     assert refused > 1
 
 
-def test_equal_workspaces_take_turns(world: World, limit: SetLimit) -> None:
+def test_equal_workspaces_take_turns(world: World, worker: Worker, limit: SetLimit) -> None:
     """Where a part is less than a place, a place goes to the one that was refused first."""
     limit(world, 1)
-    worker = world.worker()
     world.publish("a")
     for _ in range(3):
         assert _refusal(world, "calm")

@@ -80,9 +80,8 @@ def _play(world: World, worker: Worker, random: Random) -> None:
 
 
 @pytest.mark.parametrize("first", range(0, 200, 50))
-def test_a_step_that_was_noted_does_not_run_again(world: World, first: int) -> None:
+def test_a_step_that_was_noted_does_not_run_again(world: World, worker: Worker, first: int) -> None:
     """A run that was stopped for longer than its lease writes nothing, and ends with LeaseLost."""
-    worker = world.worker()
     for seed in range(first, first + 50):
         _play(world, worker, Random(seed))
     sound(world)

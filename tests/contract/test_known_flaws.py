@@ -10,14 +10,13 @@ import threading
 
 from fairqueue import Limits
 from fairqueue.adapters import Finish
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
-def test_a_lease_frees_its_slot_once(world: World) -> None:
+def test_a_lease_frees_its_slot_once(world: World, worker: Worker) -> None:
     """Usage is the number of leases, so ending one lease repeatedly frees one slot."""
     world.limit(concurrency=2)
     world.publish_many(10)
-    worker = world.worker()
     first, _second = worker.take(2)
     assert worker.finish(first)
     assert not worker.finish(first)
@@ -28,7 +27,7 @@ def test_a_lease_frees_its_slot_once(world: World) -> None:
     assert world.row().running == 2
 
 
-def test_a_job_and_its_slot_are_taken_in_one_step(world: World) -> None:
+def test_a_job_and_its_slot_are_taken_in_one_step(world: World, worker: Worker) -> None:
     """No observer sees a claimed job without its slot."""
     world.limit(concurrency=3)
     world.publish_many(60)
@@ -42,7 +41,6 @@ def test_a_job_and_its_slot_are_taken_in_one_step(world: World) -> None:
     watcher = threading.Thread(target=look)
     watcher.start()
     done = 0
-    worker = world.worker()
     while leases := worker.take(5):
         done += len(leases)
         worker.claim(0, finishes=[Finish(lease.fence) for lease in leases])
@@ -52,11 +50,10 @@ def test_a_job_and_its_slot_are_taken_in_one_step(world: World) -> None:
     assert max((running for running, _ in seen), default=0) <= 3
 
 
-def test_a_job_over_its_limit_is_not_claimed_and_put_back(world: World) -> None:
+def test_a_job_over_its_limit_is_not_claimed_and_put_back(world: World, worker: Worker) -> None:
     """Claims that find no runnable job change nothing."""
     world.limit("full", concurrency=1)
     world.publish_many(5, "full")
-    worker = world.worker()
     worker.take_one()
     before = world.store.snapshot()
     for _ in range(50):
@@ -74,12 +71,11 @@ def test_delayed_jobs_do_not_hide_a_ready_one(world: World) -> None:
     assert ids(world.worker().take(5)) == ["due"]
 
 
-def test_a_blocked_workspace_does_not_hold_virtual_time_back(world: World) -> None:
+def test_a_blocked_workspace_does_not_hold_virtual_time_back(world: World, worker: Worker) -> None:
     """Beside a blocked workspace, a new one gets its share."""
     world.limit("blocked", concurrency=0)
     world.publish("blocked")
     world.publish_many(100, "busy")
-    worker = world.worker()
     for lease in worker.take(50):
         worker.finish(lease)
     world.publish_many(20, "new")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from fairqueue import Limits
 from fairqueue.adapters import Finish
-from tests.contract.world import World
+from tests.contract.world import LEVELS, WITH_RATES, Worker, World
 
 
 def _in_a_group(world: World, n: int) -> None:
@@ -18,22 +17,20 @@ def _in_a_group(world: World, n: int) -> None:
     world.limit("org", concurrency=n)
 
 
-LEVELS: dict[str, tuple[str, Callable[[World, int], None]]] = {
-    "workspace": ("a", lambda world, n: world.limit(concurrency=n)),
-    "group": ("ab", _in_a_group),
-    "task": ("ab", lambda world, n: world.limit_task(concurrency=n)),
-    "task of a workspace": ("a", lambda world, n: world.limit_task(workspace_concurrency=n)),
-    "queue": ("ab", lambda w, n: w.store.set_limits("queue", "q", Limits(concurrency=n))),
-    "total": ("ab", lambda w, n: w.store.set_limits("total", "", Limits(concurrency=n))),
-}
-"""Whose jobs count for a limit, and how it is set."""
+JOBS_OF = {**dict.fromkeys(("group", *LEVELS), "ab"), "workspace": "a", "workspace_task": "a"}
+"""Whose jobs count for a limit of each level."""
 
 
-@pytest.mark.parametrize("level", LEVELS)
+def limit(world: World, level: str, n: int) -> None:
+    """Set the concurrency of a level."""
+    _in_a_group(world, n) if level == "group" else world.limit_level(level, concurrency=n)
+
+
+@pytest.mark.parametrize("level", JOBS_OF)
 def test_a_limit_is_never_exceeded(world: World, level: str) -> None:
     """It holds for any number of workspaces, claims and workers, and others go on."""
-    names, limit = LEVELS[level]
-    limit(world, 2)
+    names = JOBS_OF[level]
+    limit(world, level, 2)
     for name in names:
         world.publish_many(5, name)
     assert len(world.worker("w1").take(5)) == 2
@@ -43,19 +40,18 @@ def test_a_limit_is_never_exceeded(world: World, level: str) -> None:
         assert [x.job.workspace for x in world.worker("w3").take(9)] == ["other"] * 3
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_limit_changes_at_once(world: World, level: str) -> None:
+@pytest.mark.parametrize("level", JOBS_OF)
+def test_a_limit_changes_at_once(world: World, worker: Worker, level: str) -> None:
     """A raised one acts on the backlog; a lowered one stops no job, and none starts above it."""
-    names, limit = LEVELS[level]
+    names = JOBS_OF[level]
     for name in names:
         world.publish_many(9, name)
-    limit(world, 0)
-    worker = world.worker()
+    limit(world, level, 0)
     assert [worker.take(5) for _ in range(3)] == [[]] * 3
-    limit(world, 4)
+    limit(world, level, 4)
     leases = worker.take(5)
     assert len(leases) == 4
-    limit(world, 2)
+    limit(world, level, 2)
     for lease in leases[:2]:
         assert worker.take(5) == []
         assert worker.finish(lease)
@@ -64,11 +60,11 @@ def test_a_limit_changes_at_once(world: World, level: str) -> None:
     assert len(worker.take(5)) == 1
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", JOBS_OF)
 def test_a_freed_slot_can_be_taken_in_the_same_call(world: World, level: str) -> None:
     """Finish and claim are atomic, and workspaces under the limit take turns."""
-    names, limit = LEVELS[level]
-    limit(world, 1)
+    names = JOBS_OF[level]
+    limit(world, level, 1)
     for name in names:
         world.publish_many(4, name)
     worker, started = world.worker(), []
@@ -80,19 +76,10 @@ def test_a_freed_slot_can_be_taken_in_the_same_call(world: World, level: str) ->
     assert [*started, lease.job.workspace] == [names[n % len(names)] for n in range(4)]
 
 
-RATES: dict[str, Callable[..., None]] = {
-    "workspace": lambda world, rate, burst: world.limit(rate=rate, burst=burst),
-    "task": lambda world, rate, burst: world.limit_task(rate=rate, burst=burst),
-    "task of a workspace": lambda world, rate, burst: world.limit_task(
-        workspace_rate=rate, workspace_burst=burst
-    ),
-}
-
-
-@pytest.mark.parametrize("level", RATES)
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_rate_spaces_starts(world: World, level: str) -> None:
     """At 2 per second a job starts each half second; a claim tells when, and others go on."""
-    RATES[level](world, 2.0, None)
+    world.limit_level(level, rate=2.0)
     world.publish_many(10)
     world.publish_many(3, "other", task="other")
     worker, starts = world.worker(), 0
@@ -108,10 +95,10 @@ def test_a_rate_spaces_starts(world: World, level: str) -> None:
     assert starts == 8
 
 
-@pytest.mark.parametrize("level", RATES)
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_burst_starts_at_once_after_a_quiet_time(world: World, level: str) -> None:
     """After it, starts follow the rate; without the rate, all that waits may start."""
-    RATES[level](world, 1.0, 3.0)
+    world.limit_level(level, rate=1.0, burst=3.0)
     world.publish_many(10)
     worker = world.worker()
     assert len(worker.take(10)) == 3
@@ -121,10 +108,10 @@ def test_a_burst_starts_at_once_after_a_quiet_time(world: World, level: str) -> 
     assert len(worker.take(10)) == 6
 
 
-@pytest.mark.parametrize("level", RATES)
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> None:
     """Where there are no jobs for a moment, there is no second burst."""
-    RATES[level](world, 0.1, None)
+    world.limit_level(level, rate=0.1)
     worker = world.worker()
     world.publish()
     worker.finish(worker.take_one(), 0.0)
@@ -134,10 +121,10 @@ def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> 
     assert len(worker.take()) == 1
 
 
-@pytest.mark.parametrize("level", ["task", "task of a workspace"])
+@pytest.mark.parametrize("level", WITH_RATES[1:])
 def test_what_waits_for_a_task_s_rate_holds_no_slot(world: World, level: str) -> None:
     """The rate is checked before the lease: another task can use the workspace's only slot."""
-    RATES[level](world, 0.1, None)
+    world.limit_level(level, rate=0.1)
     world.limit(concurrency=1)
     world.publish_many(2)
     worker = world.worker()
@@ -213,13 +200,12 @@ def test_configured_limits_are_stored_once(world: World) -> None:
     assert len(world.worker().take(5)) == 1
 
 
-def test_a_changed_default_reaches_every_workspace(world: World) -> None:
+def test_a_changed_default_reaches_every_workspace(world: World, worker: Worker) -> None:
     """Each call settles some of them until all are settled."""
     world.configure(default=Limits(concurrency=1))
     names = [f"w{n}" for n in range(150)]
     for name in names:
         world.publish_many(2, name)
-    worker = world.worker()
     assert len(worker.take(400)) == 150
     world.store.set_limits("default", "", Limits(concurrency=2))
     taken = [lease for _ in range(20) for lease in worker.take(100)]
@@ -241,14 +227,13 @@ def test_count_charges_each_job_the_same(world: World) -> None:
     assert started.count("long") == 10
 
 
-def test_a_default_rate_spaces_the_starts_of_each_workspace(world: World) -> None:
+def test_a_default_rate_spaces_the_starts_of_each_workspace(world: World, worker: Worker) -> None:
     """Each by itself, with the default burst; a workspace with a rate of its own has that."""
     world.configure(
         default=Limits(rate=0.1, burst=2.0), workspaces={"fast": Limits(rate=100.0, burst=9.0)}
     )
     for name in ("a", "b", "fast"):
         world.publish_many(5, name)
-    worker = world.worker()
     started = [lease.job.workspace for lease in worker.take(15)]
     assert {name: started.count(name) for name in "ab"} == {"a": 2, "b": 2}
     assert started.count("fast") == 5

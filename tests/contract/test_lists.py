@@ -12,7 +12,7 @@ from fairqueue.errors import ConfigurationError
 from fairqueue.messages import arguments_of
 from fairqueue.operate import Operators
 from fairqueue.rows import RunningJob, WaitingJob
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 BAD_NAME = "a b/c#d~:{1}"
 
@@ -164,11 +164,10 @@ def test_a_queue_has_its_numbers(world: World, admin: Operators) -> None:
     assert odd.last_start is None
 
 
-def test_a_task_has_its_numbers(world: World, admin: Operators) -> None:
+def test_a_task_has_its_numbers(world: World, worker: Worker, admin: Operators) -> None:
     """Its average duration, its limits, a pause, and how many of its jobs run."""
     for task in (BAD_NAME, "t", ""):
         world.publish_many(2, task=task)
-    worker = world.worker()
     for lease in worker.take(2):
         worker.finish(lease, 3.0) if lease.job.id == "j0" else None
     world.clock.advance(5)
@@ -332,7 +331,7 @@ def test_an_overview_of_many_workspaces_has_the_busiest(
 
 
 def test_lists_have_the_frameworks_id_and_the_first_arguments(
-    world: World, admin: Operators
+    world: World, worker: Worker, admin: Operators
 ) -> None:
     """Of small messages: without secrets, and cut; a job's status has its starts that are over."""
     message = {"message_id": "m1", "args": [7, "x" * 99], "kwargs": {"password": "hunter2"}}
@@ -342,7 +341,6 @@ def test_lists_have_the_frameworks_id_and_the_first_arguments(
     assert (waiting["j1"].task_id, waiting["j1"].arguments[:6]) == ("m1", '7, "xx')
     assert len(waiting["j1"].arguments) == 61
     assert (waiting["large"].task_id, waiting["large"].arguments) == ("", "")
-    worker = world.worker()
     lease = next(each for each in worker.take(2) if each.job.id == "j1")
     assert {job.task_id for job in admin.views.running().jobs} == {""}
     asked = {job.job_id: job.task_id for job in admin.views.running(arguments=True).jobs}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
-from tests.contract.world import World, sound
+from tests.contract.world import Worker, World, sound
 
 MANY = 145
 NAMES = [f"q{n:03}" for n in range(MANY)]
@@ -15,10 +17,20 @@ MOST_CHANGED = 32
 MOST_CALLS = MANY // 4
 
 
-def waits_on_many_queues(world: World) -> None:
-    """One job on each of these queues."""
+def waits_on_many_queues(world: World) -> list[str]:
+    """One job on each of these queues, and one may run."""
+    world.limit("big", concurrency=1)
     for queue in NAMES:
         world.publish("big", queue=queue)
+    return NAMES
+
+
+def task_waits_on_many_queues(world: World) -> list[str]:
+    """The same of a task, with a workspace for each of 100 queues."""
+    world.limit_task(concurrency=1)
+    for queue in NAMES[:100]:
+        world.publish(queue, queue=queue)
+    return NAMES[:100]
 
 
 def states(world: World) -> dict[str, tuple[str, bool]]:
@@ -48,7 +60,6 @@ def follow(world: World) -> None:
 
 def test_a_limit_that_is_reached_is_never_exceeded(world: World) -> None:
     """Its flows leave their queues page by page, and one that is left starts nothing."""
-    world.limit("big", concurrency=1)
     waits_on_many_queues(world)
     worker, other = world.worker("w1"), world.worker("w2")
     assert changed(world, lambda: worker.take_one("q050")) <= MOST_CHANGED
@@ -59,21 +70,32 @@ def test_a_limit_that_is_reached_is_never_exceeded(world: World) -> None:
     assert {state for state, _ in states(world).values()} == {"at_limit", "idle"}
 
 
-def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
+def test_a_limit_of_a_task_over_many_queues_is_never_exceeded(world: World) -> None:
+    """Its nodes close page by page, and a claim on one that is still open starts nothing."""
+    queues = task_waits_on_many_queues(world)
+    worker, other = world.worker("w1"), world.worker("w2")
+    assert len(worker.take(1, "q050")) == 1
+    for queue in queues:
+        assert other.take(1, queue) == []
+        assert sound(world)
+
+
+@pytest.mark.parametrize(
+    ("wait", "rounds"), [(waits_on_many_queues, MANY), (task_waits_on_many_queues, 60)]
+)
+def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(
+    world: World, wait: Callable[[World], list[str]], rounds: int
+) -> None:
     """Each queue has a worker, one job of all runs at a time, and in the end all have."""
-    world.limit("big", concurrency=1)
-    waits_on_many_queues(world)
-    assert world.queues_left_after(NAMES, rounds=MANY) == set()
+    assert world.queues_left_after(wait(world), rounds=rounds) == set()
     world.reap()
     assert sound(world)
 
 
-def test_a_queue_whose_job_ends_is_open_at_once(world: World) -> None:
+def test_a_queue_whose_job_ends_is_open_at_once(world: World, worker: Worker) -> None:
     """Its worker goes on without waiting for the others."""
-    world.limit("big", concurrency=1)
     waits_on_many_queues(world)
     world.publish("big", queue="q091")
-    worker = world.worker()
     lease = worker.take_one("q091")
     follow(world)
     worker.finish(lease)
@@ -82,7 +104,6 @@ def test_a_queue_whose_job_ends_is_open_at_once(world: World) -> None:
 
 def test_a_job_that_is_published_while_others_follow_can_start(world: World) -> None:
     """A publish settles the flow that it is about, and so does a claim."""
-    world.limit("big", concurrency=1)
     waits_on_many_queues(world)
     worker = world.worker()
     lease = worker.take_one("q000")
@@ -96,11 +117,9 @@ def test_a_job_that_is_published_while_others_follow_can_start(world: World) -> 
         assert sound(world)
 
 
-def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
+def test_a_waiting_owner_is_woken_for_the_next_queue(world: World, worker: Worker) -> None:
     """While flows follow an opened workspace, the next of them has a token, so that they go on."""
-    world.limit("big", concurrency=1)
     waits_on_many_queues(world)
-    worker = world.worker()
     lease = worker.take_one("q000")
     follow(world)
     for queue in NAMES:  # as workers find nothing there
@@ -115,7 +134,8 @@ def test_a_waiting_owner_is_woken_for_the_next_queue(world: World) -> None:
 def test_a_tasks_rate_opens_each_of_many_queues(world: World) -> None:
     """The timer goes off for flows that no call has read since, and each starts in its turn."""
     world.limit_task(workspace_rate=1.0)
-    waits_on_many_queues(world)
+    for queue in NAMES:
+        world.publish("big", queue=queue)
     worker, left = world.worker(), set(NAMES)
     for _ in range(3):
         started = [queue for queue in sorted(left) if worker.take(1, queue)]

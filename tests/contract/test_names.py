@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import Limits
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 NAMES = {
     "space": "acme corp",
@@ -27,12 +27,11 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_workspace_may_have_any_name(world: World, name: str) -> None:
+def test_a_workspace_may_have_any_name(world: World, worker: Worker, name: str) -> None:
     """Jobs are published, limited, run, given back, rejected and counted under the name."""
     world.limit(name, concurrency=2)
     world.publish_many(4, name)
     world.publish(name, delay_seconds=60)
-    worker = world.worker()
     first, second = worker.take(5)
     assert first.job.workspace == name
     assert worker.release(first)
@@ -79,11 +78,10 @@ def test_a_name_may_look_like_a_part_of_a_key(world: World) -> None:
     assert ids(world.worker("w2").take(2, "b:0")) == ["x"]
 
 
-def test_a_payload_may_look_like_a_record(world: World) -> None:
+def test_a_payload_may_look_like_a_record(world: World, worker: Worker) -> None:
     """The store never reads a payload."""
     payload = b"a 1 0 0 0 1700000000.0\n[] {} \x00\xff\n\n"
     world.publish(payload=payload)
-    worker = world.worker()
     worker.release(worker.take_one())
     assert worker.take_one().job.payload == payload
 
@@ -94,9 +92,8 @@ def forget_everything(world: World) -> None:
         world.store.engine.command("DEL", entry.key)
 
 
-def test_a_task_never_goes_by_the_name_of_another(world: World) -> None:
+def test_a_task_never_goes_by_the_name_of_another(world: World, worker: Worker) -> None:
     """A process that remembers tasks from before the store lost its data names new ones rightly."""
-    worker = world.worker()
     for task in ("charge_card", "refund"):
         world.publish(task=task)
     assert [lease.job.task for lease in worker.take(2)] == ["charge_card", "refund"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import CapacityExceeded, Limits, Pause, Why
-from tests.contract.world import World
+from tests.contract.world import LEVELS, WITH_RATES, Worker, World
 
 
 def observe(world: World, *, enforced: bool = False, **limits: object) -> None:
@@ -23,20 +23,11 @@ def why(world: World, workspace: str = "a") -> Why:
     return world.views.why(workspace=workspace, job_id=None, queue=None)
 
 
-SCOPES = {
-    "workspace": ("workspace", "a", Limits(concurrency=2)),
-    "task": ("task", "t", Limits(concurrency=2)),
-    "workspace_task": ("task", "t", Limits(workspace_concurrency=2)),
-    "queue": ("queue", "q", Limits(concurrency=2)),
-    "total": ("total", "", Limits(concurrency=2)),
-}
-
-
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", LEVELS)
 def test_a_start_over_a_limit_happens_and_is_counted(world: World, scope: str) -> None:
     """Three of five starts exceed a limit of two, on any level."""
     observe(world)
-    world.store.set_limits(*SCOPES[scope])
+    world.limit_level(scope, concurrency=2)
     world.publish_many(5)
     assert len(world.worker().take(9)) == 5
     assert observed(world) == {"starts": 3, f"concurrency.{scope}": 3}
@@ -55,20 +46,12 @@ def test_a_start_over_a_group_s_limit_is_counted(world: World) -> None:
     assert observed(world, "a") == {}
 
 
-RATES = {
-    "workspace": ("workspace", "a", Limits(rate=1.0)),
-    "task": ("task", "t", Limits(rate=1.0)),
-    "workspace_task": ("task", "t", Limits(workspace_rate=1.0)),
-}
-
-
-@pytest.mark.parametrize("scope", RATES)
-def test_a_start_over_a_rate_is_counted(world: World, scope: str) -> None:
+@pytest.mark.parametrize("scope", WITH_RATES)
+def test_a_start_over_a_rate_is_counted(world: World, worker: Worker, scope: str) -> None:
     """Only the excess counts: it does not use up the rate of later starts."""
     observe(world)
-    world.store.set_limits(*RATES[scope])
+    world.limit_level(scope, rate=1.0)
     world.publish_many(10)
-    worker = world.worker()
     assert len(worker.take(4)) == 4
     assert observed(world) == {"starts": 3, f"rate.{scope}": 3}
     for _ in range(3):
@@ -77,13 +60,11 @@ def test_a_start_over_a_rate_is_counted(world: World, scope: str) -> None:
     assert observed(world) == {"starts": 3, f"rate.{scope}": 3}
 
 
-@pytest.mark.parametrize(("scope", "name"), [("workspace", "a"), ("queue", "q"), ("total", "")])
-def test_a_publish_over_a_capacity_is_let_in_and_counted(
-    world: World, scope: str, name: str
-) -> None:
+@pytest.mark.parametrize("scope", ["workspace", "queue", "total"])
+def test_a_publish_over_a_capacity_is_let_in_and_counted(world: World, scope: str) -> None:
     """An exempt publish does not count."""
     observe(world)
-    world.store.set_limits(scope, name, Limits(capacity=2))
+    world.limit_level(scope, capacity=2)
     world.publish_many(5)
     world.publish(exempt=True)
     assert world.store.depth("q") == 6
@@ -130,13 +111,12 @@ def test_pauses_and_drains_are_enforced(world: World, scope: str, name: str) -> 
     assert observed(world) == {}
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_limits_hold_once_they_are_enforced(world: World, scope: str) -> None:
+@pytest.mark.parametrize("scope", LEVELS)
+def test_limits_hold_once_they_are_enforced(world: World, worker: Worker, scope: str) -> None:
     """Jobs above a limit drain; each change of the mode resets the counts."""
     observe(world)
-    world.store.set_limits(*SCOPES[scope])
+    world.limit_level(scope, concurrency=2)
     world.publish_many(8)
-    worker = world.worker()
     leases = worker.take(5)
     observe(world, enforced=True)
     assert observed(world) == {}
@@ -151,13 +131,12 @@ def test_limits_hold_once_they_are_enforced(world: World, scope: str) -> None:
     assert len([*worker.take(5), *worker.take(5)]) == 2
 
 
-def test_a_blocked_workspace_starts_once_limits_are_observed(world: World) -> None:
+def test_a_blocked_workspace_starts_once_limits_are_observed(world: World, worker: Worker) -> None:
     """It starts at once, or within a few calls if there are many."""
     world.configure(default=Limits(concurrency=1), tasks={"slow": Limits(rate=0.001)})
     for n in range(40):
         world.publish_many(2, f"w{n}")
         world.publish(f"w{n}", task="slow")
-    worker = world.worker()
     assert len(worker.take(200)) <= 40
     observe(world, default=Limits(concurrency=1), tasks={"slow": Limits(rate=0.001)})
     for _ in range(10):

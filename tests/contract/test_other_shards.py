@@ -7,7 +7,7 @@ from math import inf
 
 from fairqueue import Limits
 from fairqueue._types import Claimed
-from tests.contract.world import LEASE_SECONDS, World
+from tests.contract.world import LEASE_SECONDS, Worker, World
 
 Times = dict[str, tuple[float, float | None]]
 
@@ -60,12 +60,11 @@ def test_nothing_ready_has_no_head(world: World) -> None:
     assert [(stand.head, stand.seen) for stand in found.heads] == [(None, 7.0)]
 
 
-def test_a_newcomer_begins_at_the_present(world: World) -> None:
+def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:
     """Not behind a neighbour whose next job counts for much, and not in the past."""
     world.store.set_limits("workspace", "light", Limits(weight=0.001))
     for n in range(3):
         world.publish("light", f"light-{n}", queue="q")
-    worker = world.worker()
     worker.finish(worker.take_one(), seconds=1.0)
     assert world.store.queue_heads(["q"], [(5e7, None)])[0].seen == 5e7
     world.publish("new", "new", queue="q")
@@ -82,10 +81,9 @@ def test_a_queue_that_is_left_alone_keeps_its_token(world: World) -> None:
     assert world.command("EXISTS", ("token", "q"))
 
 
-def test_virtual_time_starts_again_beside_other_shards(world: World) -> None:
+def test_virtual_time_starts_again_beside_other_shards(world: World, worker: Worker) -> None:
     """In a queue where no tag is left: else tags would grow for ever."""
     world.store.set_limits("workspace", "light", Limits(weight=0.001))
-    worker = world.worker()
     world.store.queue_heads(["q"], [(0.0, None)])
     for _ in range(3):
         world.publish("light", queue="q")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import CapacityExceeded, Limits, Pause
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 HOLDS = [("workspace", "a"), ("queue", "q"), ("task", "t"), ("total", "")]
 
 
 @pytest.mark.parametrize(("scope", "name"), HOLDS)
-def test_a_paused_scope_starts_no_job(world: World, scope: str, name: str) -> None:
+def test_a_paused_scope_starts_no_job(world: World, worker: Worker, scope: str, name: str) -> None:
     """Running jobs finish, publishes are accepted, and jobs start when it is resumed."""
     published = world.publish_many(2)
-    worker = world.worker()
     lease = worker.take_one()
     assert world.store.pause(scope, name, Pause.PAUSED) is None
     published.append(world.publish())
@@ -31,14 +30,13 @@ def test_a_paused_scope_starts_no_job(world: World, scope: str, name: str) -> No
     assert world.paused() == {}
 
 
-def test_a_pause_does_not_block_others(world: World) -> None:
+def test_a_pause_does_not_block_others(world: World, worker: Worker) -> None:
     """Workspaces and queues that are not paused go on."""
     for workspace in ("a", "b"):
         world.publish(workspace, f"{workspace}1", queue="q")
         world.publish(workspace, f"{workspace}2", queue="q2")
     world.store.pause("workspace", "a", Pause.PAUSED)
     world.store.pause("queue", "q2", Pause.PAUSED)
-    worker = world.worker()
     assert ids(worker.take(9, "q", "q2")) == ["b1"]
     world.store.pause("workspace", "a", None)
     assert ids(worker.take(9, "q", "q2")) == ["a1"]
@@ -119,14 +117,13 @@ def test_a_capacity_of_zero_is_no_drain(world: World) -> None:
     }
 
 
-def test_a_paused_task_blocks_no_other_task(world: World) -> None:
+def test_a_paused_task_blocks_no_other_task(world: World, worker: Worker) -> None:
     """Its jobs wait in every workspace and queue, and jobs of other tasks start."""
     for workspace in "ab":
         for queue in ("q", "q2"):
             world.publish(workspace, f"{workspace} {queue} t", queue=queue)
             world.publish(workspace, f"{workspace} {queue} u", queue=queue, task="u")
     world.store.pause("task", "t", Pause.PAUSED)
-    worker = world.worker()
     started = sorted(ids(worker.take(9, "q", "q2")))
     assert started == ["a q u", "a q2 u", "b q u", "b q2 u"]
     assert worker.take(9, "q", "q2") == []
@@ -134,11 +131,10 @@ def test_a_paused_task_blocks_no_other_task(world: World) -> None:
     assert sorted(ids(worker.take(9, "q", "q2"))) == ["a q t", "a q2 t", "b q t", "b q2 t"]
 
 
-def test_a_task_with_a_limit_may_be_paused(world: World) -> None:
+def test_a_task_with_a_limit_may_be_paused(world: World, worker: Worker) -> None:
     """Its limit holds before the pause and after the resume."""
     world.limit_task("t", concurrency=1)
     world.publish_many(3)
-    worker = world.worker()
     lease = worker.take_one()
     world.store.pause("task", "t", Pause.PAUSED)
     assert worker.finish(lease)
@@ -147,7 +143,7 @@ def test_a_task_with_a_limit_may_be_paused(world: World) -> None:
     assert len(worker.take(5)) == 1
 
 
-def test_a_task_is_purged(world: World) -> None:
+def test_a_task_is_purged(world: World, worker: Worker) -> None:
     """Its waiting and scheduled jobs are dropped in all lanes, optionally on one queue only."""
     for workspace in "ab":
         for task in "tutut":
@@ -155,7 +151,6 @@ def test_a_task_is_purged(world: World) -> None:
         world.publish(workspace, task="t", delay_seconds=5)
         world.publish(workspace, task="t", priority=3)
         world.publish(workspace, task="t", queue="q2")
-    worker = world.worker()
     running = worker.take_one()
     assert sum(world.store.purge("q2", task="t")) == 2
     assert sum(world.store.purge(workspace="b", task="t")) == 5

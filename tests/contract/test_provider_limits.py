@@ -6,7 +6,7 @@ import pytest
 
 from fairqueue import FairQueue, Limit, Limits, Scope
 from fairqueue.audit import audit
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def test_provider_limits_rank_between_runtime_and_configured_ones(world: World) -> None:
@@ -25,7 +25,7 @@ def test_provider_limits_rank_between_runtime_and_configured_ones(world: World) 
 
 
 @pytest.mark.parametrize("name", ["a", "org"])
-def test_the_limit_in_force_is_enforced(world: World, name: str) -> None:
+def test_the_limit_in_force_is_enforced(world: World, worker: Worker, name: str) -> None:
     """Runtime, provider, configured, default: this order holds for workspaces and their groups."""
     world.configure(
         provided=True,
@@ -36,7 +36,6 @@ def test_the_limit_in_force_is_enforced(world: World, name: str) -> None:
     if name == "org":
         world.limit("eu", parent="org", concurrency=20)
     world.publish_many(20, member)
-    worker = world.worker()
     leases = worker.take(20)
     assert len(leases) == 1
     world.store.put_provider_limits(name, Limits(concurrency=3))
@@ -53,13 +52,12 @@ def test_the_limit_in_force_is_enforced(world: World, name: str) -> None:
     assert worker.take(20) == []
 
 
-def test_limits_of_a_group_may_come_from_a_provider(world: World) -> None:
+def test_limits_of_a_group_may_come_from_a_provider(world: World, worker: Worker) -> None:
     """A workspace's group may come from it, too."""
     for name in "ab":
         world.store.put_provider_limits(name, Limits(parent="org"))
         world.publish_many(3, name)
     world.store.put_provider_limits("org", Limits(concurrency=2))
-    worker = world.worker()
     assert len(worker.take(9)) == 2
     assert world.store.put_provider_limits("org", Limits(concurrency=5))
     assert len(worker.take(9)) == 3

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from fairqueue import LeaseLost
-from tests.contract.world import World, ids
+from fairqueue import Job, Lease, LeaseLost
+from tests.contract.world import Worker, World, ids
 
 
-def test_a_published_job_can_be_claimed(world: World) -> None:
-    """The claim returns the job as it was published, its payload byte for byte."""
-    world.publish("a", "x", task="mail", payload=bytes(range(256)), priority=3)
-    job = world.worker().take_one().job
-    assert (job.id, job.workspace, job.queue, job.task) == ("x", "a", "q", "mail")
-    assert (job.payload, job.priority) == (bytes(range(256)), 3)
+@pytest.mark.parametrize(("task", "payload"), [("mail", bytes(range(256))), ("", b"")])
+def test_a_published_job_can_be_claimed(world: World, task: str, payload: bytes) -> None:
+    """The claim returns the job as it was published, its payload byte for byte, also if empty."""
+    world.publish("a", "x", task=task, payload=payload, priority=3)
+    assert world.worker().take_one().job == Job("x", "a", "q", task, payload, 3)
 
 
-def test_an_empty_payload_and_task_are_kept(world: World) -> None:
-    """An empty payload and an empty task name are allowed."""
-    world.publish(task="", payload=b"")
-    job = world.worker().take_one().job
-    assert (job.task, job.payload) == ("", b"")
-
-
-def test_a_repeated_publish_adds_no_job(world: World) -> None:
+def test_a_repeated_publish_adds_no_job(world: World, worker: Worker) -> None:
     """An id that is published twice is one job, even while it runs."""
     world.publish("a", "x")
     assert not world.again("a", "x")
-    worker = world.worker()
     worker.take_one()
     assert not world.again("a", "x")
     assert worker.take() == []
 
 
-def test_a_repeated_publish_of_an_ended_job_adds_no_job(world: World) -> None:
+@pytest.mark.parametrize("end", [Worker.finish, Worker.reject])
+def test_a_repeated_publish_of_an_ended_job_adds_no_job(
+    world: World, worker: Worker, end: Callable[[Worker, Lease], bool]
+) -> None:
     """Its id is remembered for at least 60 seconds after its end, and forgotten in the next 60."""
     world.publish("a", "x")
-    worker = world.worker()
-    worker.finish(worker.take_one())
+    assert end(worker, worker.take_one())
     world.clock.advance(60)
     assert not world.again("a", "x")
     assert worker.take() == []
@@ -45,26 +40,16 @@ def test_a_repeated_publish_of_an_ended_job_adds_no_job(world: World) -> None:
     assert world.again("a", "x")
 
 
-def test_the_id_of_a_rejected_job_is_remembered(world: World) -> None:
-    """A late repeat does not publish a dead letter again."""
-    world.publish("a", "x")
-    worker = world.worker()
-    worker.reject(worker.take_one())
-    assert not world.again("a", "x")
-
-
-def test_a_parent_with_a_lease_may_publish(world: World) -> None:
+def test_a_parent_with_a_lease_may_publish(world: World, worker: Worker) -> None:
     """A run that still holds its job can publish on its behalf."""
     world.publish("a", "parent")
-    worker = world.worker()
     world.publish("a", "child", parent_fence=worker.take_one().fence)
     assert ids(worker.take()) == ["child"]
 
 
-def test_a_parent_without_its_lease_may_not_publish(world: World) -> None:
+def test_a_parent_without_its_lease_may_not_publish(world: World, worker: Worker) -> None:
     """A run that lost its job gets LeaseLost, and nothing is stored."""
     world.publish("a", "parent")
-    worker = world.worker()
     parent = worker.take_one()
     worker.finish(parent)
     with pytest.raises(LeaseLost) as caught:
@@ -73,10 +58,9 @@ def test_a_parent_without_its_lease_may_not_publish(world: World) -> None:
     assert world.store.depth("q") == 0
 
 
-def test_a_delayed_job_waits_until_it_is_due(world: World) -> None:
+def test_a_delayed_job_waits_until_it_is_due(world: World, worker: Worker) -> None:
     """It is claimed when it is due, and not before."""
     world.publish("a", "later", delay_seconds=5)
-    worker = world.worker()
     world.clock.advance(4.9)
     assert worker.take() == []
     world.clock.advance(0.2)

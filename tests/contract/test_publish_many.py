@@ -10,7 +10,7 @@ from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, 
 from fairqueue._publish.new_job import as_one_group
 from fairqueue._types import Admission, Published
 from tests.contract.test_capacity import SCOPES
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 Pair = tuple[Job, Admission]
 
@@ -38,7 +38,8 @@ def refusal(done: list[Published | FairQueueError]) -> CapacityExceeded:
 
 
 def test_jobs_keep_their_order_and_payload(world: World) -> None:
-    """They are claimed in the order in which they were given, byte for byte."""
+    """They are claimed in the order in which they were given, byte for byte; none are no call."""
+    assert world.store.publish_many([]) == []
     payloads = [b"", bytes(range(256)), b"1 2 3 ", b"\n|"]
     pairs = [(replace(job(n), payload=each), Admission()) for n, each in enumerate(payloads)]
     done = world.store.publish_many(pairs)
@@ -47,11 +48,6 @@ def test_jobs_keep_their_order_and_payload(world: World) -> None:
     assert [(lease.job.id, lease.job.payload) for lease in leases] == [
         (f"j{n}", payload) for n, payload in enumerate(payloads)
     ]
-
-
-def test_no_jobs_are_no_call(world: World) -> None:
-    """Nothing is published, and nothing is returned."""
-    assert world.store.publish_many([]) == []
 
 
 def test_jobs_of_the_same_call_count_on_every_queue(world: World) -> None:
@@ -122,10 +118,9 @@ def test_a_publish_of_many_wakes_a_waiter(world: World) -> None:
     waiter.close()
 
 
-def test_a_repeated_call_stores_nothing_twice(world: World) -> None:
+def test_a_repeated_call_stores_nothing_twice(world: World, worker: Worker) -> None:
     """The ids are known, while their jobs live and for a minute after their end."""
     world.store.publish_many(jobs(3))
-    worker = world.worker()
     worker.finish(worker.take_one())
     assert outcomes(world.store.publish_many(jobs(3))) == [Outcome.REPEATED] * 3
     assert world.store.depth("q") == 2
@@ -135,7 +130,7 @@ def test_a_repeated_call_stores_nothing_twice(world: World) -> None:
 @pytest.mark.parametrize("size", [5, 150])
 def test_a_group_is_let_in_whole_or_not_at_all(world: World, scope: str, size: int) -> None:
     """Its size is known, so it needs room for all of its jobs."""
-    SCOPES[scope](world, size)
+    world.limit_level(scope, capacity=size)
     world.publish("a", "before")
     error = refusal(world.store.publish_many(jobs(size, group="g")))
     assert (error.scope, error.limit, error.waiting, error.jobs) == (scope, size, 1, size)
@@ -201,13 +196,6 @@ def test_a_group_is_refused_while_its_task_drains(world: World) -> None:
     assert world.store.depth("q") == 1
 
 
-def test_a_repeated_group_is_not_refused(world: World) -> None:
-    """Its jobs are known, even where there is no room for more."""
-    world.limit(capacity=3)
-    world.store.publish_many(jobs(3, group="g"))
-    assert outcomes(world.store.publish_many(jobs(3, group="g"))) == [Outcome.REPEATED] * 3
-
-
 def test_an_observed_limit_refuses_no_group(world: World) -> None:
     """It is counted, once for each workspace, queue and task of it."""
     world.configure(default=Limits(capacity=2), enforced=False)
@@ -225,11 +213,10 @@ def test_a_group_that_is_refused_is_not_observed(world: World) -> None:
     assert world.row().would_reject == 0
 
 
-def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> None:
+def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World, worker: Worker) -> None:
     """All or none of jobs whose ids were used before is decided by what is free now."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
-    worker = world.worker()
     world.store.publish_many(batch)
     assert outcomes(world.store.publish_many(batch)) == [Outcome.REPEATED] * 5
     for lease in worker.take(5):
@@ -241,11 +228,10 @@ def test_the_same_ids_need_room_again_once_they_are_forgotten(world: World) -> N
     assert world.row().waiting == 5
 
 
-def test_the_same_ids_need_room_again_where_one_of_them_waits(world: World) -> None:
+def test_the_same_ids_need_room_again_where_one_of_them_waits(world: World, worker: Worker) -> None:
     """A repeat of all or none is told what is known, and stores nothing above the capacity."""
     world.limit(capacity=5)
     batch = as_one_group(jobs(5))
-    worker = world.worker()
     world.store.publish_many(batch)
     for lease in worker.take(4):
         worker.finish(lease)

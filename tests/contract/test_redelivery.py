@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
-def test_a_job_released_with_a_delay_is_scheduled(world: World) -> None:
+def test_a_job_released_with_a_delay_is_scheduled(world: World, worker: Worker) -> None:
     """It holds no slot while it waits, and is claimed when it is due."""
     world.limit(concurrency=1)
     world.publish("a", "x")
     world.publish("a", "y")
-    worker = world.worker()
     worker.release(worker.take_one(), delay_seconds=5)
     assert (world.row().scheduled, world.row().running) == (1, 0)
     (y,) = worker.take()
@@ -27,11 +26,10 @@ def test_a_job_released_with_a_delay_is_scheduled(world: World) -> None:
 
 @pytest.mark.parametrize(("counted", "deliveries"), [(True, 2), (False, 1)])
 def test_an_uncounted_release_takes_the_delivery_back(
-    world: World, counted: bool, deliveries: int
+    world: World, worker: Worker, counted: bool, deliveries: int
 ) -> None:
     """An uncounted start gives the next one the same number; both are redeliveries."""
     world.publish()
-    worker = world.worker()
     worker.release(worker.take_one(), counted=counted)
     lease = worker.take_one()
     assert (lease.deliveries, lease.redelivered) == (deliveries, True)
@@ -120,11 +118,10 @@ def test_a_job_whose_lease_expires_is_charged_for_it(world: World, fairness: str
 
 @pytest.mark.parametrize(("renewed", "charged"), [((), 30), ((10, 20), 50), ((10, 20, 25), 55)])
 def test_a_lease_is_charged_up_to_its_end(
-    world: World, renewed: tuple[int, ...], charged: int
+    world: World, worker: Worker, renewed: tuple[int, ...], charged: int
 ) -> None:
     """That is one lease after its last renewal, however late it is reaped."""
     world.publish_many(2)
-    worker = world.worker()
     lease = worker.take_one()
     begun = world.clock()
     for at in renewed:
@@ -151,10 +148,9 @@ def test_without_max_deliveries_a_job_is_redelivered_without_end(world: World) -
     assert world.row().dead == 0
 
 
-def test_after_an_outage_nothing_is_reaped_for_one_lease(world: World) -> None:
+def test_after_an_outage_nothing_is_reaped_for_one_lease(world: World, worker: Worker) -> None:
     """If no script ran for longer than a beat, no worker could renew: leases are extended."""
     world.publish_many(3)
-    worker = world.worker()
     leases = worker.take(3)
     world.clock.advance(100)
     assert world.reap() == 0
@@ -236,10 +232,9 @@ def test_infrequent_claims_still_reap(world: World) -> None:
     assert world.row().waiting == 1
 
 
-def test_a_declined_job_counts_its_returns(world: World) -> None:
+def test_a_declined_job_counts_its_returns(world: World, worker: Worker) -> None:
     """Declining uses up no delivery, and the next lease has the count."""
     world.publish("a", "j1")
-    worker = world.worker()
     first = worker.take_one()
     assert worker.release(first, declined=True)
     assert not worker.release(first, declined=True)

@@ -8,13 +8,12 @@ import pytest
 
 from fairqueue import FairQueueError, Lease
 from fairqueue.adapters import Finish
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
-def test_a_repeated_claim_returns_the_same_leases(world: World) -> None:
+def test_a_repeated_claim_returns_the_same_leases(world: World, worker: Worker) -> None:
     """The same number returns the same leases and no others, whole: payload and deliveries."""
     world.publish(priority=0, payload=b"\x00\n1 2 3\n")
-    worker = world.worker()
     worker.release(worker.take_one(), counted=True)
     world.publish_many(4)
     first, again = worker.claim(2).leases, worker.claim(2, again=True).leases
@@ -27,10 +26,9 @@ def test_a_repeated_claim_returns_the_same_leases(world: World) -> None:
     assert world.row().running == 2
 
 
-def test_a_repeated_claim_leaves_out_ended_leases(world: World) -> None:
+def test_a_repeated_claim_leaves_out_ended_leases(world: World, worker: Worker) -> None:
     """A job whose lease was reaped since is not returned again."""
     world.publish_many(2)
-    worker = world.worker()
     _gone, kept = worker.take(2)
     for _ in range(4):
         world.clock.advance(10)
@@ -39,10 +37,9 @@ def test_a_repeated_claim_leaves_out_ended_leases(world: World) -> None:
     assert ids(worker.claim(2, again=True).leases) == [kept.job.id]
 
 
-def test_a_repeated_claim_finishes_once(world: World) -> None:
+def test_a_repeated_claim_finishes_once(world: World, worker: Worker) -> None:
     """The endings of a claim take effect once, and a repeat reports the same losses."""
     world.publish_many(3)
-    worker = world.worker()
     lease = worker.take_one()
     finishes = [Finish(lease.fence, seconds=0.0), Finish(999)]
     first = worker.claim(1, finishes=finishes)
@@ -51,10 +48,9 @@ def test_a_repeated_claim_finishes_once(world: World) -> None:
     assert world.store.depth("q") == 1
 
 
-def test_a_repeated_ack_succeeds(world: World) -> None:
+def test_a_repeated_ack_succeeds(world: World, worker: Worker) -> None:
     """A finish whose reply was lost is not reported as lost when it is repeated."""
     world.publish()
-    worker = world.worker()
     lease = worker.take_one()
     assert worker.finish(lease)
     assert worker.finish(lease, again=True)
@@ -72,10 +68,9 @@ def test_a_repeated_release_acts_once(world: World) -> None:
     assert other.take() == []
 
 
-def test_a_repeated_reject_makes_one_dead_letter(world: World) -> None:
+def test_a_repeated_reject_makes_one_dead_letter(world: World, worker: Worker) -> None:
     """Both calls report success."""
     world.publish()
-    worker = world.worker()
     lease = worker.take_one()
     assert worker.reject(lease)
     assert worker.reject(lease, again=True)
@@ -83,10 +78,9 @@ def test_a_repeated_reject_makes_one_dead_letter(world: World) -> None:
 
 
 @pytest.mark.parametrize("call", ["ack", "release", "reject"])
-def test_every_numbered_call_can_be_late(world: World, call: str) -> None:
+def test_every_numbered_call_can_be_late(world: World, worker: Worker, call: str) -> None:
     """Finish, release and reject with a number that is too low are refused like a claim."""
     world.publish_many(2)
-    worker = world.worker()
     lease = worker.take_one()
     worker.take_one()
     worker.number = 0

@@ -20,12 +20,11 @@ def end(world: World, worker: Worker, leases: list[Lease], seconds: float = 1.0)
         assert worker.finish(lease, seconds)
 
 
-def test_a_workspace_below_its_reserve_goes_first(world: World) -> None:
+def test_a_workspace_below_its_reserve_goes_first(world: World, worker: Worker) -> None:
     """Two of its jobs start before those that waited longer; the third waits for its turn."""
     world.publish_many(9, "a")
     world.publish_many(9, "b")
     world.limit("c", reserve=2)
-    worker = world.worker()
     end(world, worker, worker.take(4))
     world.publish_many(9, "c")
     started = whose(worker.take(8))
@@ -33,12 +32,11 @@ def test_a_workspace_below_its_reserve_goes_first(world: World) -> None:
     assert set(started[2:5]) == {"a", "b", "c"}
 
 
-def test_a_lent_slot_returns_with_the_next_free_one(world: World) -> None:
+def test_a_lent_slot_returns_with_the_next_free_one(world: World, worker: Worker) -> None:
     """While others hold all slots, the first one that is freed goes to the reserve."""
     world.limit("r", reserve=2)
     world.publish_many(20, "a")
     world.publish_many(20, "b")
-    worker = world.worker()
     lent = worker.take(8)
     assert set(whose(lent)) == {"a", "b"}
     world.publish_many(3, "r")
@@ -57,13 +55,12 @@ def test_unused_reserve_is_lent(world: World) -> None:
     assert whose(world.worker().take(8)) == "a" * 8
 
 
-def test_a_reserve_holds_over_several_queues(world: World) -> None:
+def test_a_reserve_holds_over_several_queues(world: World, worker: Worker) -> None:
     """A free slot goes to a workspace below its reserve on any of the worker's queues."""
     world.limit("r", reserve=2)
     world.publish_many(9, "a", queue="q1")
     world.publish_many(9, "a", queue="q2")
     world.publish_many(3, "r", queue="q2")
-    worker = world.worker()
     assert whose(worker.take(3, "q1", "q2"))[:2] == "rr"
     assert whose(worker.take(1, "q1")) == "a"
 
@@ -86,23 +83,21 @@ def test_a_reserve_breaks_no_limit(world: World, how: str) -> None:
     assert started == ("raaa" if how == "rate" else "aaaa")
 
 
-def test_a_reserve_acts_inside_a_task_and_a_group(world: World) -> None:
+def test_a_reserve_acts_inside_a_task_and_a_group(world: World, worker: Worker) -> None:
     """The node that contains the workspace goes first with it."""
     world.configure(workspaces={"org": Limits(weight=0.01), "r": Limits(parent="org", reserve=1)})
     world.limit_task("t", concurrency=50)
     world.publish_many(9, "a", task="u")
     world.publish_many(9, "a", task="t")
-    worker = world.worker()
     end(world, worker, worker.take(6))
     world.publish_many(3, "r", task="t")
     assert whose(worker.take(2)) == "ra"
 
 
-def test_a_changed_reserve_acts_at_once(world: World) -> None:
+def test_a_changed_reserve_acts_at_once(world: World, worker: Worker) -> None:
     """Setting, raising or removing it affects the next claim, for waiting jobs, too."""
     world.publish_many(30, "a")
     world.publish_many(30, "r")
-    worker = world.worker()
     world.limit("r", reserve=2)
     assert whose(worker.take(2)) == "rr"
     world.limit("r", reserve=4)
@@ -111,11 +106,10 @@ def test_a_changed_reserve_acts_at_once(world: World) -> None:
     assert whose(worker.take(4)) == "aaaa"
 
 
-def test_positions_in_the_queue_include_reserves(world: World) -> None:
+def test_positions_in_the_queue_include_reserves(world: World, worker: Worker) -> None:
     """A workspace below its reserve has no turns ahead of it and is ahead of the others."""
     world.publish_many(5, "a")
     world.publish_many(5, "b")
-    worker = world.worker()
     end(world, worker, worker.take(4))
     world.limit("r", reserve=1)
     world.publish_many(2, "r")

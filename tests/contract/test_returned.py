@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.world import World, ids, sound
+from tests.contract.world import Worker, World, ids, sound
 
 MORE_THAN_ONE_CALL_REAPS = 100
 
@@ -19,10 +19,9 @@ def test_however_many_leases_expire_their_jobs_keep_their_order(world: World) ->
     assert sound(world)
 
 
-def test_jobs_released_one_by_one_keep_their_order(world: World) -> None:
+def test_jobs_released_one_by_one_keep_their_order(world: World, worker: Worker) -> None:
     """Whichever is released first, and although others start in between."""
     names = world.publish_many(6)
-    worker = world.worker()
     leases = worker.take(4)
     for n in (2, 0, 3):
         assert worker.release(leases[n])
@@ -33,10 +32,9 @@ def test_jobs_released_one_by_one_keep_their_order(world: World) -> None:
     assert sound(world)
 
 
-def test_a_job_that_comes_back_twice_keeps_its_place(world: World) -> None:
+def test_a_job_that_comes_back_twice_keeps_its_place(world: World, worker: Worker) -> None:
     """Its first start counts, also if that start does not count as a delivery."""
     names = world.publish_many(3)
-    worker = world.worker()
     first, second, third = worker.take(3)
     worker.release(first, counted=False)
     again = worker.take_one()
@@ -46,10 +44,9 @@ def test_a_job_that_comes_back_twice_keeps_its_place(world: World) -> None:
     assert ids(worker.take(3)) == names
 
 
-def test_a_job_that_is_due_again_goes_behind_the_others(world: World) -> None:
+def test_a_job_that_is_due_again_goes_behind_the_others(world: World, worker: Worker) -> None:
     """A delayed release is no return to the lane, and its next return is by its first start."""
     names = world.publish_many(3)
-    worker = world.worker()
     worker.release(worker.take_one(), delay_seconds=5)
     worker.release(worker.take_one())
     world.clock.advance(6)
@@ -60,10 +57,9 @@ def test_a_job_that_is_due_again_goes_behind_the_others(world: World) -> None:
     assert ids(worker.take(3)) == names
 
 
-def test_a_replayed_job_is_a_new_one(world: World) -> None:
+def test_a_replayed_job_is_a_new_one(world: World, worker: Worker) -> None:
     """Its place is that of its start after the replay."""
     names = world.publish_many(2)
-    worker = world.worker()
     worker.reject(worker.take_one())
     other = worker.take_one()
     assert world.replay_all() == 1
@@ -72,10 +68,9 @@ def test_a_replayed_job_is_a_new_one(world: World) -> None:
     assert ids(worker.take(2)) == [names[1], names[0]]
 
 
-def test_lanes_of_other_priorities_are_not_touched(world: World) -> None:
+def test_lanes_of_other_priorities_are_not_touched(world: World, worker: Worker) -> None:
     """A more urgent job still goes first, whether it came back or not."""
     late, soon = world.publish(priority=10), world.publish(priority=0)
-    worker = world.worker()
     urgent, other = worker.take(2)
     assert ids([urgent, other]) == [soon, late]
     worker.release(other)
@@ -86,10 +81,9 @@ def test_lanes_of_other_priorities_are_not_touched(world: World) -> None:
     assert ids(worker.take(4)) == [soon, new, late, behind]
 
 
-def test_a_job_that_came_back_can_be_cancelled(world: World) -> None:
+def test_a_job_that_came_back_can_be_cancelled(world: World, worker: Worker) -> None:
     """It leaves no hole, and the lane goes with its last job."""
     world.publish_many(3)
-    worker = world.worker()
     for lease in worker.take(3):
         worker.release(lease)
     for left in (2, 1, 0):
@@ -103,10 +97,9 @@ def test_a_job_that_came_back_can_be_cancelled(world: World) -> None:
     assert world.command("EXISTS", ("returned", "a", "q", "0")) == 0
 
 
-def test_holes_behind_jobs_that_came_back_are_passed(world: World) -> None:
+def test_holes_behind_jobs_that_came_back_are_passed(world: World, worker: Worker) -> None:
     """Where the last of them starts, the head of the list may be a hole."""
     names = world.publish_many(5)
-    worker = world.worker()
     lease = worker.take_one()
     for name in (names[2], names[1]):
         world.jobs.cancel(name)
@@ -130,10 +123,9 @@ def test_they_go_to_the_lane_of_their_task_in_order(world: World, limited: bool)
     assert [job.id for job in taken if job.task == "t"] == [names[n] for n in (0, 1, 3, 4)]
 
 
-def test_why_counts_them_before_the_others(world: World) -> None:
+def test_why_counts_them_before_the_others(world: World, worker: Worker) -> None:
     """The position of a job is behind all that came back."""
     names = world.publish_many(4)
-    worker = world.worker()
     for lease in worker.take(2):
         worker.release(lease)
     before = [world.views.why(workspace=None, job_id=n, queue=None).positions[0] for n in names]
@@ -141,10 +133,9 @@ def test_why_counts_them_before_the_others(world: World) -> None:
     assert {position.waiting for position in before} == {4}
 
 
-def test_purge_drops_them_too(world: World) -> None:
+def test_purge_drops_them_too(world: World, worker: Worker) -> None:
     """A purge of the workspace leaves nothing."""
     world.publish_many(4)
-    worker = world.worker()
     for lease in worker.take(2):
         worker.release(lease)
     assert sum(world.store.purge(None, "a")) == 4

@@ -9,7 +9,7 @@ import pytest
 from fairqueue import Limits, Pause
 from fairqueue.operate import Operators
 from fairqueue.rows import Demand, Runnable
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def _now(admin: Operators, queue: str = "q") -> tuple[Any, ...]:
@@ -33,12 +33,11 @@ def test_due_jobs_are_runnable(world: World, admin: Operators) -> None:
     assert _now(admin) == (3, 3, pytest.approx(12, abs=0.01))
 
 
-def test_a_workspace_at_its_limit_has_none(world: World, admin: Operators) -> None:
+def test_a_workspace_at_its_limit_has_none(world: World, worker: Worker, admin: Operators) -> None:
     """Below it its jobs are runnable, and only the free slots could start."""
     world.limit("a", concurrency=2)
     world.publish_many(5, "a")
     assert _now(admin)[:2] == (5, 2)
-    worker = world.worker()
     (lease, _) = worker.take(2)
     assert _now(admin) == (0, 0, None)
     world.clock.advance(5)

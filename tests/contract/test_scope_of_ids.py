@@ -6,7 +6,7 @@ import pytest
 
 from fairqueue import Job, JobState
 from fairqueue.adapters import Admission
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def test_two_workspaces_may_use_the_same_id(world: World) -> None:
@@ -18,11 +18,10 @@ def test_two_workspaces_may_use_the_same_id(world: World) -> None:
 
 @pytest.mark.parametrize(("workspace", "queue"), [("b", "q"), ("a", "q2")])
 def test_an_id_that_has_ended_is_not_known_elsewhere(
-    world: World, workspace: str, queue: str
+    world: World, worker: Worker, workspace: str, queue: str
 ) -> None:
     """Its job ran a moment ago, in another workspace or on another queue."""
     world.publish("a", "invoice-1")
-    worker = world.worker()
     worker.finish(worker.take_one())
     assert world.again(workspace, "invoice-1", queue=queue)
 
@@ -45,9 +44,8 @@ def test_a_retry_is_found_by_its_frameworks_id(world: World) -> None:
     assert world.views.why("1").state is JobState.UNKNOWN
 
 
-def test_dead_jobs_of_two_queues_with_one_id_are_two(world: World) -> None:
+def test_dead_jobs_of_two_queues_with_one_id_are_two(world: World, worker: Worker) -> None:
     """Neither dead letter replaces the other."""
-    worker = world.worker()
     for queue in ("q", "q2"):
         world.publish("a", "invoice-1", queue=queue)
         worker.reject(worker.take_one(queue))

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fairqueue.adapters import Ending
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 
-def test_a_snapshot_counts_each_state(world: World) -> None:
+def test_a_snapshot_counts_each_state(world: World, worker: Worker) -> None:
     """Waiting, scheduled, running, dead and lost jobs are counted; a depth counts waiting ones."""
     world.limit(concurrency=3)
     world.publish_many(5)
     world.publish(delay_seconds=60)
-    worker = world.worker()
     _, bad, early = worker.take(3)
     worker.reject(bad)
     worker.finish(early, ending=Ending.ACK_EARLY)
@@ -48,11 +47,10 @@ def test_purge_of_an_unknown_queue(world: World) -> None:
     assert world.store.snapshot().queues == {"q": 1}
 
 
-def test_a_purged_workspace_can_be_used_again(world: World) -> None:
+def test_a_purged_workspace_can_be_used_again(world: World, worker: Worker) -> None:
     """Jobs that are published after a purge are claimed."""
     world.limit(concurrency=1)
     world.publish_many(3)
-    worker = world.worker()
     lease = worker.take_one()
     sum(world.store.purge("q"))
     new = world.publish()
@@ -77,11 +75,10 @@ def test_a_snapshot_has_the_weight(world: World) -> None:
     assert (world.row("a").weight, world.row("b").weight) == (2.5, 1.0)
 
 
-def test_a_publish_declares_its_queue(world: World) -> None:
+def test_a_publish_declares_its_queue(world: World, worker: Worker) -> None:
     """The queue is a task queue, and stays one when it is empty again."""
     world.publish()
     assert world.store.is_plain("q") is False
-    worker = world.worker()
     worker.finish(worker.take_one())
     assert world.store.is_plain("q") is False
 

@@ -110,10 +110,9 @@ def test_progress_belongs_to_the_lease(world: World) -> None:
     assert sound(world)
 
 
-def test_reports_of_ended_runs_go(world: World) -> None:
+def test_reports_of_ended_runs_go(world: World, worker: Worker) -> None:
     """A report takes away those of three others, and the rebuild the rest."""
     world.publish_many(30)
-    worker = world.worker()
     leases = worker.take(30)
     for lease in leases:
         _report(world, lease.fence)
@@ -141,10 +140,9 @@ def test_a_damaged_letter_is_dead_all_the_same(world: World) -> None:
     assert (found.state, found.job) == (JobState.DEAD, None)
 
 
-def test_a_retry_is_found_by_the_id_of_its_first_run(world: World) -> None:
+def test_a_retry_is_found_by_the_id_of_its_first_run(world: World, worker: Worker) -> None:
     """The framework's id leads to each retry in turn, and to its dead letter."""
     world.publish("a", "task-1")
-    worker = world.worker()
     lease, previous = worker.take_one(), "task-1"
     for n in "12":
         retry = f"{n * 16}~task-1"

@@ -77,10 +77,9 @@ def test_a_task_without_steps_has_no_record(world: World) -> None:
     sound(world)
 
 
-def test_a_retry_has_the_steps_of_its_task(world: World) -> None:
+def test_a_retry_has_the_steps_of_its_task(world: World, worker: Worker) -> None:
     """It is another job, with the id of the same message."""
     world.publish(job_id="m")
-    worker = world.worker()
     first = worker.take_one()
     with run_of(world, first):
         step.run("one", lambda: 1)
@@ -172,9 +171,8 @@ def test_a_task_that_was_acked_early_needs_no_lease(world: World) -> None:
     sound(world)
 
 
-def test_steps_go_once_the_task_has_ended_well(world: World) -> None:
+def test_steps_go_once_the_task_has_ended_well(world: World, worker: Worker) -> None:
     """A worker that dies between the end and its ack has them still; then they go."""
-    worker = world.worker()
     job = world.publish()
     lease = worker.take_one()
     with run_of(world, lease) as run:
@@ -197,9 +195,8 @@ def test_steps_go_once_the_task_has_ended_well(world: World) -> None:
     assert not engine.command("HLEN", f"{engine.keys.prefix}dead_letters:!!a")
 
 
-def test_another_task_of_the_same_id_begins_without_steps(world: World) -> None:
+def test_another_task_of_the_same_id_begins_without_steps(world: World, worker: Worker) -> None:
     """A report of each day has one id, say: the next one runs, however soon it comes."""
-    worker = world.worker()
     for n, job in enumerate(("daily", f"{new_job_id()}~daily")):
         world.publish(job_id=job)
         lease = worker.take_one()
@@ -298,11 +295,10 @@ def test_a_repair_sets_a_damaged_record_aside(world: World) -> None:
     assert steps(world, job) == {}
 
 
-def test_steps_of_other_workspaces_are_others(world: World) -> None:
+def test_steps_of_other_workspaces_are_others(world: World, worker: Worker) -> None:
     """An equal task id there is another task."""
     for workspace in "ab":
         world.publish(workspace, job_id="m")
-    worker = world.worker()
     for lease in worker.take(2):
         with run_of(world, lease):
             assert step.run("one", lambda: lease.job.workspace) == lease.job.workspace  # noqa: B023

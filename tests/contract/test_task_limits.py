@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from fairqueue import Lease, Limits
-from tests.contract.world import World, sound
+from tests.contract.world import Worker, World
 
 
 def tasks(leases: list[Lease]) -> Counter[str]:
@@ -15,13 +15,12 @@ def tasks(leases: list[Lease]) -> Counter[str]:
     return Counter(lease.job.task for lease in leases)
 
 
-def test_a_blocked_job_takes_no_slot_anywhere(world: World) -> None:
+def test_a_blocked_job_takes_no_slot_anywhere(world: World, worker: Worker) -> None:
     """A job that one level blocks takes a slot on no other level."""
     world.limit_task(concurrency=1)
     world.limit("a", concurrency=1)
     world.store.set_limits("total", "", Limits(concurrency=2))
     world.publish("a", task="t")
-    worker = world.worker()
     lease = worker.take_one()
     world.publish("a", task="other")
     world.publish_many(3, "b", task="t")
@@ -32,11 +31,10 @@ def test_a_blocked_job_takes_no_slot_anywhere(world: World) -> None:
     assert worker.take(10) == []
 
 
-def test_a_removed_limit_blocks_no_job(world: World) -> None:
+def test_a_removed_limit_blocks_no_job(world: World, worker: Worker) -> None:
     """Waiting and new jobs run in the order of their publishes."""
     world.limit_task(concurrency=1)
     ids = world.publish_many(3)
-    worker = world.worker()
     first = worker.take(5)
     world.store.set_limits("task", "t", None)
     rest = worker.take(5)
@@ -58,13 +56,12 @@ def test_a_configured_task_limit_holds(world: World) -> None:
     assert tasks(world.worker("w2").take(20)) == {"t": 3}
 
 
-def test_a_limit_per_workspace_blocks_only_that_lane(world: World) -> None:
+def test_a_limit_per_workspace_blocks_only_that_lane(world: World, worker: Worker) -> None:
     """Other tasks of the workspace and other workspaces of the task go on."""
     world.limit_task(workspace_concurrency=1)
     for name in "ab":
         world.publish_many(3, name)
         world.publish_many(2, name, task="other")
-    worker = world.worker()
     leases = worker.take(20)
     assert tasks(leases) == {"t": 2, "other": 4}
     mine = next(ls for ls in leases if (ls.job.workspace, ls.job.task) == ("a", "t"))
@@ -73,18 +70,17 @@ def test_a_limit_per_workspace_blocks_only_that_lane(world: World) -> None:
     assert (following.job.workspace, following.job.task) == ("a", "t")
 
 
-def test_a_raised_limit_per_workspace_unblocks_lanes(world: World) -> None:
+def test_a_raised_limit_per_workspace_unblocks_lanes(world: World, worker: Worker) -> None:
     """It does at once, or within a few calls if there are many."""
     world.limit_task(workspace_concurrency=1)
     for n in range(50):
         world.publish_many(2, f"w{n}")
-    worker = world.worker()
     assert len(worker.take(200)) == 50
     world.limit_task(workspace_concurrency=2)
     assert sum(len(worker.take(200)) for _ in range(10)) == 50
 
 
-def test_a_lowered_limit_per_workspace_holds_at_once(world: World) -> None:
+def test_a_lowered_limit_per_workspace_holds_at_once(world: World, worker: Worker) -> None:
     """It also holds if a configuration sets it, for workspaces that are not settled yet."""
 
     def configure(most: int) -> None:
@@ -92,7 +88,6 @@ def test_a_lowered_limit_per_workspace_holds_at_once(world: World) -> None:
         world.configure(tasks=tasks, authoritative=True)
 
     configure(9)
-    worker = world.worker()
     for n in range(600):  # HSCAN returns small hashes whole
         world.publish_many(2, f"w{n}")
     assert len({lease.job.workspace for lease in worker.take(600)}) == 600
@@ -110,11 +105,10 @@ def test_both_limits_of_a_task_hold(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["expired", "released", "rejected"])
-def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, how: str) -> None:
+def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, worker: Worker, how: str) -> None:
     """A job that is given back is under the limit again."""
     world.limit_task(concurrency=1)
     world.publish_many(2)
-    worker = world.worker()
     lease = worker.take_one()
     if how == "expired":
         world.pass_time(40)
@@ -125,12 +119,11 @@ def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, how: str) -> No
     assert len(worker.take(5)) == 1
 
 
-def test_jobs_of_a_limited_task_are_counted_and_purged(world: World) -> None:
+def test_jobs_of_a_limited_task_are_counted_and_purged(world: World, worker: Worker) -> None:
     """Their own lanes are invisible to statistics and purges."""
     world.limit_task(concurrency=1)
     world.publish_many(3)
     world.publish(delay_seconds=5.0)
-    worker = world.worker()
     lease = worker.take_one()
     row = world.row()
     assert (row.waiting, row.scheduled, row.running) == (2, 1, 1)
@@ -151,33 +144,3 @@ def test_priority_is_strict_within_a_limited_task(world: World) -> None:
         seen.append(lease.job.id)
         worker.finish(lease)
     assert seen == [soon, late]
-
-
-MOST_ROUNDS = 60
-
-
-def wait_on_many_queues(world: World, n: int = 100) -> list[str]:
-    """A limited task has a job on each of these queues."""
-    world.limit_task(concurrency=1)
-    queues = [f"q{i:03}" for i in range(n)]
-    for queue in queues:
-        world.publish(queue, queue=queue)
-    return queues
-
-
-def test_a_limit_over_many_queues_is_never_exceeded(world: World) -> None:
-    """Its nodes close page by page, and a claim on one that is still open starts nothing."""
-    queues = wait_on_many_queues(world)
-    worker, other = world.worker("w1"), world.worker("w2")
-    assert len(worker.take(1, "q050")) == 1
-    for queue in queues:
-        assert other.take(1, queue) == []
-        assert sound(world)
-
-
-def test_a_limit_that_opens_and_closes_all_the_time_passes_over_no_queue(world: World) -> None:
-    """Each of 100 queues has a worker, one job of all runs at a time, and in the end all have."""
-    queues = wait_on_many_queues(world)
-    assert world.queues_left_after(queues, rounds=MOST_ROUNDS) == set()
-    world.reap()
-    assert sound(world)

@@ -16,9 +16,8 @@ def starts(worker: Worker, queue: str = "q") -> Counter[tuple[str, str]]:
     return Counter((lease.job.workspace, lease.job.task) for lease in leases)
 
 
-def test_it_spaces_the_starts_in_each_workspace(world: World) -> None:
+def test_it_spaces_the_starts_in_each_workspace(world: World, worker: Worker) -> None:
     """Each workspace has the rate for itself; other tasks go on."""
-    worker = world.worker()
     world.limit_task(workspace_rate=2.0)
     for name in "ab":
         world.publish_many(3, name)
@@ -30,9 +29,8 @@ def test_it_spaces_the_starts_in_each_workspace(world: World) -> None:
     assert starts(worker) == {("a", "t"): 1, ("b", "t"): 1}
 
 
-def test_it_counts_all_queues_of_a_workspace(world: World) -> None:
+def test_it_counts_all_queues_of_a_workspace(world: World, worker: Worker) -> None:
     """A start on one queue makes the task wait on the other, which its timer opens."""
-    worker = world.worker()
     world.limit_task(workspace_rate=0.1)
     world.publish(queue="q")
     world.publish(queue="other")
@@ -42,9 +40,8 @@ def test_it_counts_all_queues_of_a_workspace(world: World) -> None:
     assert starts(worker, queue="other") == {("a", "t"): 1}
 
 
-def test_another_rate_applies_at_once(world: World) -> None:
+def test_another_rate_applies_at_once(world: World, worker: Worker) -> None:
     """A higher one opens earlier, and none at all opens now."""
-    worker = world.worker()
     world.limit_task(workspace_rate=0.001)
     world.publish_many(3)
     assert starts(worker) == {("a", "t"): 1}
@@ -54,9 +51,8 @@ def test_another_rate_applies_at_once(world: World) -> None:
     assert starts(worker) == {("a", "t"): 1}
 
 
-def test_a_pause_and_its_end(world: World) -> None:
+def test_a_pause_and_its_end(world: World, worker: Worker) -> None:
     """After a pause the rate still holds, and has a timer again."""
-    worker = world.worker()
     world.limit_task(workspace_rate=0.5)
     world.publish_many(3)
     assert starts(worker) == {("a", "t"): 1}

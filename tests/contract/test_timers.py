@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.contract.world import LEASE_SECONDS, World, sound
+from tests.contract.world import LEASE_SECONDS, Worker, World, sound
 
 FLOOD = 400
 AT_ONCE = 24  # what one call moves
@@ -46,13 +46,12 @@ def test_an_overdue_schedule_does_not_hold_up_others(
     assert _calls_until_it_waits(world) <= 2
 
 
-def test_an_overdue_workspace_does_not_regain_its_place(world: World) -> None:
+def test_an_overdue_workspace_does_not_regain_its_place(world: World, worker: Worker) -> None:
     """It does not when it publishes, starts or schedules jobs in the meantime."""
     for name in ("b0", "b1", "b2"):
         for n in range(AT_ONCE):
             world.publish(name, delay_seconds=1.5 + n / 1000)
     _scheduled(world)
-    worker = world.worker()
 
     def be_busy() -> None:
         world.publish("a", delay_seconds=0.001)
@@ -75,10 +74,9 @@ def test_what_is_due_is_moved_whole(world: World) -> None:
     assert world.row("a").waiting == FLOOD
 
 
-def test_a_redelivered_job_past_its_expiry_waits_its_turn(world: World) -> None:
+def test_a_redelivered_job_past_its_expiry_waits_its_turn(world: World, worker: Worker) -> None:
     """It is not due before what was due when it came back."""
     world.publish("a", expires_seconds=1)
-    worker = world.worker()
     lease = worker.take_one()
     world.clock.advance(2)
     world.publish("b", delay_seconds=1)
@@ -113,9 +111,8 @@ def test_a_claim_beside_many_expired_jobs_is_short(world: World, n: int) -> None
     assert sound(world)
 
 
-def test_leases_and_timers_share_the_steps_of_a_call(world: World) -> None:
+def test_leases_and_timers_share_the_steps_of_a_call(world: World, worker: Worker) -> None:
     """Neither waits for the other, and no call moves more than it may of one alone."""
-    worker = world.worker()
     for n in range(100):
         world.publish(f"w{n}")
         world.publish("a", delay_seconds=35 + n / 1000)

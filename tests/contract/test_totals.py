@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairqueue.operate import Operators
 from fairqueue.rows import DeadFilter
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def test_an_expired_lease_is_counted(world: World, admin: Operators) -> None:
@@ -39,12 +39,11 @@ def test_dead_letters_are_counted_by_why(world: World, admin: Operators) -> None
     assert admin.views.totals().dead == expected
 
 
-def test_a_damaged_count_stops_nothing(world: World, admin: Operators) -> None:
+def test_a_damaged_count_stops_nothing(world: World, worker: Worker, admin: Operators) -> None:
     """What it would count happens all the same."""
     world.command("HSET", "notes", "dead_rejected", "no number")
     world.command("HSET", "tasks", "", "neither")
     world.publish("a", "j")
-    worker = world.worker()
     assert worker.reject(worker.take_one())
     assert [letter.job.id for letter in world.dead()] == ["j"]
     assert (admin.views.totals().dead["rejected"], admin.views.totals().acked) == (0, 0)

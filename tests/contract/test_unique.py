@@ -7,7 +7,7 @@ import pytest
 from fairqueue import CapacityExceeded, FairQueue, Job, Outcome
 from fairqueue.adapters import Admission, Published
 from fairqueue.errors import UniqueKeyHeld
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 CREATED, EXISTING, REPLACED = Outcome.CREATED, Outcome.EXISTING, Outcome.REPLACED
 
@@ -29,12 +29,11 @@ def publish(
     return world.store.publish(job, admission)
 
 
-def test_a_duplicate_finds_the_first_job(world: World) -> None:
+def test_a_duplicate_finds_the_first_job(world: World, worker: Worker) -> None:
     """While the first waits, is scheduled or runs, nothing is stored and its id is returned."""
     assert publish(world, "x", delay_seconds=3) == Published(CREATED, "x")
     assert publish(world, "y") == Published(EXISTING, "x")
     world.clock.advance(3)
-    worker = world.worker()
     lease = worker.take_one()
     assert publish(world, "y") == Published(EXISTING, "x")
     assert world.row().waiting == 0
@@ -53,10 +52,9 @@ def test_a_key_belongs_to_a_workspace_and_a_task(world: World) -> None:
     assert publish(world, "v", key="k: {other}") == Published(EXISTING, "w")
 
 
-def test_a_key_may_hold_for_a_fixed_time(world: World) -> None:
+def test_a_key_may_hold_for_a_fixed_time(world: World, worker: Worker) -> None:
     """It holds that long even if its job ends, and no longer even if its job lives."""
     publish(world, "x", seconds=60)
-    worker = world.worker()
     worker.finish(worker.take_one())
     world.clock.advance(59)
     assert publish(world, "y", seconds=60) == Published(EXISTING, "x")
@@ -118,10 +116,9 @@ def test_a_refused_publish_takes_no_key(world: World, seconds: float | None) -> 
     assert publish(world, "y", seconds=seconds) == Published(CREATED, "y")
 
 
-def test_a_job_id_that_is_used_again_frees_its_old_key_alone(world: World) -> None:
+def test_a_job_id_that_is_used_again_frees_its_old_key_alone(world: World, worker: Worker) -> None:
     """The key of the first job of that id is over; that of the second still counts."""
     publish(world, "x", key="old", seconds=60)
-    worker = world.worker()
     worker.finish(worker.take_one())
     world.clock.advance(130)
     publish(world, "x", key="new", seconds=3600)
@@ -133,10 +130,9 @@ def test_a_job_id_that_is_used_again_frees_its_old_key_alone(world: World) -> No
 
 @pytest.mark.parametrize("seconds", [None, 3600.0])
 def test_a_replay_does_not_run_beside_the_job_that_took_over_its_key(
-    world: World, seconds: float | None
+    world: World, worker: Worker, seconds: float | None
 ) -> None:
     """It stays dead and names that job; later it comes back, and holds the key again."""
-    worker = world.worker()
     publish(world, "x", seconds=seconds)
     worker.reject(worker.take_one())
     publish(world, "y", seconds=seconds)
@@ -152,9 +148,8 @@ def test_a_replay_does_not_run_beside_the_job_that_took_over_its_key(
     assert world.dead() == []
 
 
-def test_a_replay_that_is_held_back_holds_no_other_back(world: World) -> None:
+def test_a_replay_that_is_held_back_holds_no_other_back(world: World, worker: Worker) -> None:
     """The rest of a page is replayed, in its order."""
-    worker = world.worker()
     for job_id in ("x", "other"):
         publish(world, job_id, key=f"of {job_id}")
         worker.reject(worker.take_one(), "bad: a=b")
@@ -165,10 +160,9 @@ def test_a_replay_that_is_held_back_holds_no_other_back(world: World) -> None:
 
 @pytest.mark.parametrize("delay_seconds", [0.0, 60.0])
 def test_a_retry_holds_the_key_of_the_job_that_it_retries(
-    world: World, delay_seconds: float
+    world: World, worker: Worker, delay_seconds: float
 ) -> None:
     """From its publish until it ends itself, also where no other job waits behind it."""
-    worker = world.worker()
     publish(world, "x")
     lease = worker.take_one()
     retry = Job("x again", "a", "q", "t", b"", delay_seconds=delay_seconds)
@@ -182,9 +176,8 @@ def test_a_retry_holds_the_key_of_the_job_that_it_retries(
     assert publish(world, "y") == Published(CREATED, "y")
 
 
-def test_a_retry_takes_no_key_that_is_another_jobs_by_now(world: World) -> None:
+def test_a_retry_takes_no_key_that_is_another_jobs_by_now(world: World, worker: Worker) -> None:
     """The time of its own key is over, and the next job holds it."""
-    worker = world.worker()
     publish(world, "x", seconds=5)
     lease = worker.take_one()
     world.clock.advance(6)

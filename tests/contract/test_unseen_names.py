@@ -11,7 +11,7 @@ import pytest
 from fairqueue import FairQueue, Limits, Scope
 from fairqueue._stores.store import Store
 from fairqueue.operate.unseen_names import _closest
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 @pytest.fixture
@@ -54,12 +54,11 @@ def test_a_typo_is_told(
 
 
 def test_what_ended_is_known(
-    queue: FairQueue, world: World, caplog: pytest.LogCaptureFixture
+    queue: FairQueue, world: World, worker: Worker, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A workspace with dead letters only, a group, and a queue and task that are empty now."""
     world.configure(workspaces={"acme": Limits(parent="group")})
     world.publish("dead")
-    worker = world.worker()
     worker.reject(worker.take_one())
     queue.limits.set(Scope.workspace("dead"), concurrency=1)
     queue.limits.set(Scope.workspace("group"), concurrency=1)

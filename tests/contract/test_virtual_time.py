@@ -33,17 +33,15 @@ def _grow_old(world: World, worker: Worker) -> None:
     assert _virtual_time(world) > OLD
 
 
-def test_virtual_time_starts_again_in_an_empty_queue(world: World) -> None:
+def test_virtual_time_starts_again_in_an_empty_queue(world: World, worker: Worker) -> None:
     """So tags stay far below the number at which a step is rounded away."""
-    worker = world.worker()
     _grow_old(world, worker)
     world.publish("b")
     assert _virtual_time(world) == 0
 
 
-def test_it_goes_on_beside_a_running_job(world: World) -> None:
+def test_it_goes_on_beside_a_running_job(world: World, worker: Worker) -> None:
     """The finish tag of a workspace that runs counts, though nothing of it waits."""
-    worker = world.worker()
     _owe(world, worker)
     world.publish_many(2, "a")
     first, second = worker.take(2)
@@ -60,9 +58,8 @@ def test_it_goes_on_beside_a_debt(world: World) -> None:
     assert _virtual_time(world) > OLD
 
 
-def test_it_goes_on_beside_waiting_work(world: World) -> None:
+def test_it_goes_on_beside_waiting_work(world: World, worker: Worker) -> None:
     """A workspace that waits keeps its place before those that come later."""
-    worker = world.worker()
     _owe(world, worker)
     world.publish_many(2, "a")
     world.publish("b")
@@ -70,9 +67,8 @@ def test_it_goes_on_beside_waiting_work(world: World) -> None:
     assert [worker.take_one().job.workspace for _ in range(3)] == ["b", "a", "a"]
 
 
-def test_each_queue_starts_again_by_itself(world: World) -> None:
+def test_each_queue_starts_again_by_itself(world: World, worker: Worker) -> None:
     """What happens in another queue is no concern of it."""
-    worker = world.worker()
     _grow_old(world, worker)
     world.publish("c", queue="other")
     world.publish("b")

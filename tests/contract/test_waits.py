@@ -8,7 +8,7 @@ from fairqueue import Lease, Pause, Settings
 from fairqueue.adapters import Finish
 from fairqueue.operate import Operators, blocked_waits
 from fairqueue.rows import BlockedWait
-from tests.contract.world import World
+from tests.contract.world import Worker, World
 
 
 def _waits(lease: Lease) -> tuple[float | None, float | None]:
@@ -41,12 +41,11 @@ def test_a_delayed_job_waits_from_its_time(world: World) -> None:
     assert _waits(second) == _about(4, 4)
 
 
-def test_time_at_a_limit_is_no_runnable_wait(world: World) -> None:
+def test_time_at_a_limit_is_no_runnable_wait(world: World, worker: Worker) -> None:
     """A workspace at its own limit waits for itself: only what follows counts as runnable."""
     world.limit("a", concurrency=1)
     for n in range(3):
         world.publish("a", str(n))
-    worker = world.worker()
     (running,) = worker.take(2)
     world.clock.advance(10)
     worker.finish(running, 10)
@@ -95,12 +94,11 @@ def test_nor_is_time_in_which_its_queue_is_paused(world: World, scope: str, name
 
 @pytest.mark.parametrize(("scope", "name"), SCOPES)
 def test_a_busy_worker_is_told_of_a_pause_on_the_short_way(
-    world: World, scope: str, name: str
+    world: World, worker: Worker, scope: str, name: str
 ) -> None:
     """The mark of the pause stays with the queue, whichever way a claim takes."""
     for n in range(8):
         world.publish("a", str(n))
-    worker = world.worker()
     (lease,) = worker.take()
     worker.finish(lease, 1)
     (lease,) = worker.take()
@@ -123,13 +121,12 @@ def test_a_drain_is_no_pause(world: World) -> None:
     assert _waits(world.worker().take_one()) == _about(11, 11)
 
 
-def test_a_full_group_is_no_runnable_wait(world: World) -> None:
+def test_a_full_group_is_no_runnable_wait(world: World, worker: Worker) -> None:
     """Its members keep their places in its node while it is full."""
     world.limit("g", concurrency=1)
     for name in ("a", "b"):
         world.limit(name, parent="g")
         world.publish(name, name)
-    worker = world.worker()
     (running,) = worker.take(2)
     world.clock.advance(10)
     worker.finish(running, 10)
@@ -137,28 +134,25 @@ def test_a_full_group_is_no_runnable_wait(world: World) -> None:
     assert _waits(worker.take_one()) == _about(13, 3)
 
 
-def test_a_start_does_not_begin_the_wait_again(world: World) -> None:
+def test_a_start_does_not_begin_the_wait_again(world: World, worker: Worker) -> None:
     """A workspace without a limit stays runnable while its jobs start one by one."""
     for n in range(3):
         world.publish("a", str(n))
-    worker = world.worker()
     for seconds in (5, 10, 15):
         world.clock.advance(5)
         assert _waits(worker.take_one()) == _about(seconds, seconds)
 
 
-def test_what_came_back_has_no_wait(world: World) -> None:
+def test_what_came_back_has_no_wait(world: World, worker: Worker) -> None:
     """A redelivery is no first start, so it would count its job's wait twice."""
     world.publish("a", "j")
-    worker = world.worker()
     worker.release(worker.take_one(), counted=True)
     assert _waits(worker.take_one()) == (None, None)
 
 
-def test_a_repeated_reply_has_no_wait(world: World) -> None:
+def test_a_repeated_reply_has_no_wait(world: World, worker: Worker) -> None:
     """After a lost reply it is not known any more since when the job was runnable."""
     world.publish("a", "j")
-    worker = world.worker()
     worker.take_one()
     (again,) = worker.claim(again=True).leases
     assert _waits(again) == (None, None)
@@ -179,12 +173,11 @@ def test_a_workspace_that_is_resumed_changes_no_other(world: World) -> None:
 
 
 def test_waits_for_a_job_without_a_slot_are_listed_and_bounded(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the job runs and the other one waits; beyond a number all that was noted goes."""
     monkeypatch.setattr(blocked_waits, "MOST", 3)
     world.publish("a", "parent")
-    worker = world.worker()
     lease = worker.take_one()
     world.publish("a", "child")
     notes = [BlockedWait(lease.fence + n, "a", "parent", "q", "child", "text") for n in range(5)]

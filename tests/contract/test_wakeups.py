@@ -10,7 +10,7 @@ import pytest
 
 from fairqueue import Job, Limits, Pause
 from fairqueue.adapters import Admission, Waiter
-from tests.contract.world import World, ids
+from tests.contract.world import Worker, World, ids
 
 LONG = 30.0  # a wait this long means failure: all that is awaited comes at once
 SHORT = 0.02
@@ -235,30 +235,27 @@ def test_one_idle_claimer_waits_for_the_next_event(world: World) -> None:
     assert world.worker("w2").claim().wait_seconds > 2
 
 
-def test_the_watcher_keeps_its_role(world: World) -> None:
+def test_the_watcher_keeps_its_role(world: World, worker: Worker) -> None:
     """It watches for the next event as long as it returns in time."""
     world.publish(delay_seconds=2)
-    worker = world.worker()
     worker.take()
     world.clock.advance(0.5)
     assert worker.claim().wait_seconds == pytest.approx(1.5)
 
 
-def test_a_dead_watcher_is_replaced(world: World) -> None:
+def test_a_dead_watcher_is_replaced(world: World, worker: Worker) -> None:
     """When it is overdue, the next claimer watches instead."""
     world.publish(delay_seconds=2.5)
     world.worker("dead").take()
     world.publish(delay_seconds=6)
     world.clock.advance(4)
-    worker = world.worker()
     worker.take_one()
     assert worker.claim().wait_seconds == pytest.approx(2)
 
 
-def test_an_event_before_the_watchers_time_causes_a_wake_up(world: World) -> None:
+def test_an_event_before_the_watchers_time_causes_a_wake_up(world: World, worker: Worker) -> None:
     """A job that is due before all others wakes a waiter to watch for it."""
     world.publish(delay_seconds=2.5)
-    worker = world.worker()
     assert worker.claim().wait_seconds == pytest.approx(2.5, abs=0.5)
     with _armed(world) as waiter:
         world.publish(delay_seconds=0.5)
@@ -266,10 +263,9 @@ def test_an_event_before_the_watchers_time_causes_a_wake_up(world: World) -> Non
     assert worker.claim().wait_seconds == pytest.approx(0.5)
 
 
-def test_the_earliest_of_many_events_causes_a_wake_up(world: World) -> None:
+def test_the_earliest_of_many_events_causes_a_wake_up(world: World, worker: Worker) -> None:
     """Of jobs that are published in one call, whichever of them comes last."""
     world.publish(delay_seconds=2.5)
-    worker = world.worker()
     worker.claim()
     with _armed(world) as waiter:
         world.store.publish_many(
@@ -291,13 +287,12 @@ def test_an_event_after_the_watchers_time_causes_no_wake_up(world: World) -> Non
         assert not _readable(waiter, SHORT)
 
 
-def test_an_expiring_lease_is_watched_for(world: World) -> None:
+def test_an_expiring_lease_is_watched_for(world: World, worker: Worker) -> None:
     """An idle claimer returns when the next lease ends, if that is before the poll."""
     world.publish("a", "x")
     world.worker("dead").take_one()
     world.pass_time(20)
     world.clock.advance(9)
-    worker = world.worker()
     wait = worker.claim().wait_seconds
     assert wait == pytest.approx(1)
     world.clock.advance(wait)

@@ -217,9 +217,8 @@ def queues(world: World) -> set[str]:
     return set(world.store.snapshot().queues)
 
 
-def test_a_queue_that_is_claimed_stays(world: World) -> None:
+def test_a_queue_that_is_claimed_stays(world: World, worker: Worker) -> None:
     """A worker that waits for its jobs uses it; the others go, unless one is published."""
-    worker = world.worker()
     names = ("q", "claimed", "gone", "again")
     for queue in names:
         world.store.declare(queue, plain=False)

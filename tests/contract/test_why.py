@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from fairqueue import Blocker, JobState, Limits, Pause, Why
+from fairqueue import Blocker, JobState, Pause, Why
 from fairqueue.adapters import Ending
 from fairqueue.explained import explain_blocker, explain_start, explain_workers
-from tests.contract.world import Worker, World
+from tests.contract.world import LEVELS, WITH_RATES, Worker, World
 
 
 def why(world: World, job_id: str | None = None, workspace: str | None = None) -> Why:
@@ -25,32 +22,16 @@ def only(world: World, job_id: str | None = None, workspace: str | None = None) 
     return hold
 
 
-def full(world: World, scope: str, name: str, **limits: Any) -> None:
-    """Set a limit of one in this scope."""
-    world.store.set_limits(scope, name, Limits(**limits))
-
-
-LEVELS: dict[str, tuple[Callable[[World], None], str]] = {
-    "workspace": (lambda world: full(world, "workspace", "a", concurrency=1), "a"),
-    "task": (lambda world: full(world, "task", "t", concurrency=1), "t"),
-    "workspace_task": (lambda world: full(world, "task", "t", workspace_concurrency=1), "t"),
-    "queue": (lambda world: full(world, "queue", "q", concurrency=1), "q"),
-    "total": (lambda world: full(world, "total", "", concurrency=1), ""),
-}
-
-
 @pytest.mark.parametrize("scope", LEVELS)
-def test_a_full_level_is_named(world: World, scope: str) -> None:
+def test_a_full_level_is_named(world: World, worker: Worker, scope: str) -> None:
     """The blocker has the limit, the usage, and the time since when it blocks."""
-    limit, name = LEVELS[scope]
-    limit(world)
+    world.limit_level(scope, concurrency=1)
     world.publish_many(3)
-    worker = world.worker()
     lease = worker.take_one()
     since = world.clock()
     world.clock.advance(7)
     found = only(world)
-    assert (found.kind, found.scope, found.name) == ("concurrency", scope, name)
+    assert (found.kind, found.scope, found.name) == ("concurrency", scope, LEVELS[scope][1])
     assert (found.limit, found.used, found.until) == (1, 1, None)
     assert found.since == pytest.approx(since, abs=0.01)
     worker.finish(lease, 7.0)
@@ -83,29 +64,20 @@ def test_a_new_workspace_is_blocked_since_it_came(world: World) -> None:
     assert only(world).since == pytest.approx(world.clock(), abs=0.01)
 
 
-def test_an_average_of_zero_is_an_estimate(world: World) -> None:
+def test_an_average_of_zero_is_an_estimate(world: World, worker: Worker) -> None:
     """A wait of zero is expected then; without any run there is no estimate."""
     world.publish_many(3)
-    worker = world.worker()
     worker.finish(worker.take_one(), 0.0)
     worker.take_one()
     [line] = why(world).positions
     assert line.expected_seconds == pytest.approx(0, abs=0.01)
 
 
-RATES = {
-    "workspace": ("workspace", "a", Limits(rate=0.1)),
-    "task": ("task", "t", Limits(rate=0.1)),
-    "workspace_task": ("task", "t", Limits(workspace_rate=0.1)),
-}
-
-
-@pytest.mark.parametrize("scope", RATES)
-def test_a_rate_has_its_next_start(world: World, scope: str) -> None:
+@pytest.mark.parametrize("scope", WITH_RATES)
+def test_a_rate_has_its_next_start(world: World, worker: Worker, scope: str) -> None:
     """The time is exact: a job starts then."""
-    world.store.set_limits(*RATES[scope])
+    world.limit_level(scope, rate=0.1)
     world.publish_many(3)
-    worker = world.worker()
     world.store.heartbeat("w1", "", "", queues=["q"])
     start = world.clock()
     worker.finish(worker.take_one(), 0.0)
@@ -216,11 +188,10 @@ def test_workers_that_do_not_come_are_counted(world: World) -> None:
     assert told in explain_blocker(found, world.clock())
 
 
-def test_the_position_in_the_queue(world: World) -> None:
+def test_the_position_in_the_queue(world: World, worker: Worker) -> None:
     """It counts own jobs and others' turns that come first, and estimates the wait."""
     for name in "ab":
         world.publish_many(5, name)
-    worker = world.worker()
     for _ in range(2):
         lease = worker.take_one()
         world.clock.advance(2)
@@ -247,9 +218,8 @@ def measure(world: World, worker: Worker, seconds: float, task: str = "t") -> No
     worker.finish(lease, seconds)
 
 
-def test_a_job_behind_a_long_one_is_expected_at_its_end(world: World) -> None:
+def test_a_job_behind_a_long_one_is_expected_at_its_end(world: World, worker: Worker) -> None:
     """By the estimate of what runs, less its time so far, and not by that of what waits."""
-    worker = world.worker()
     measure(world, worker, 240.0, "long")
     for _ in range(3):
         measure(world, worker, 0.1, "short")
@@ -364,10 +334,9 @@ def test_a_running_job_names_its_owner(world: World) -> None:
     assert found.since == pytest.approx(since)
 
 
-def test_a_dead_letter_has_its_reason(world: World) -> None:
+def test_a_dead_letter_has_its_reason(world: World, worker: Worker) -> None:
     """It has the time and the reason, and is found with and without its workspace."""
     job = world.publish()
-    worker = world.worker()
     worker.reject(worker.take_one(), "it is\nbad")
     since = world.clock()
     world.clock.advance(500)
@@ -377,10 +346,9 @@ def test_a_dead_letter_has_its_reason(world: World) -> None:
     assert why(world, job, "b").state is JobState.UNKNOWN
 
 
-def test_an_ended_job_is_forgotten_after_a_while(world: World) -> None:
+def test_an_ended_job_is_forgotten_after_a_while(world: World, worker: Worker) -> None:
     """It is known as ended for a minute or two, then unknown like an id that never existed."""
     job = world.publish()
-    worker = world.worker()
     worker.finish(worker.take_one())
     assert why(world, job, "a").state is JobState.ENDED
     assert why(world, job).state is JobState.UNKNOWN
@@ -411,7 +379,7 @@ def test_a_new_task_limit_is_named_at_once(world: World) -> None:
     assert why(world, other).blockers == ()
 
 
-def test_asking_changes_nothing(world: World) -> None:
+def test_asking_changes_nothing(world: World, worker: Worker) -> None:
     """Any number of questions changes neither the order nor a timer."""
     world.limit_task(rate=0.5)
     for name in "abc":
@@ -419,7 +387,6 @@ def test_asking_changes_nothing(world: World) -> None:
     for _ in range(5):
         for name in "abcd":
             why(world, workspace=name)
-    worker = world.worker()
     order = [lease.job.workspace for lease in worker.take(9)]
     world.clock.advance(2)
     order += [lease.job.workspace for lease in worker.take(9)]

@@ -21,6 +21,17 @@ LEASE_SECONDS = 30.0
 BEAT_SECONDS = 10.0
 
 
+LEVELS = {
+    "workspace": ("workspace", "a", ""),
+    "task": ("task", "t", ""),
+    "workspace_task": ("task", "t", "workspace_"),
+    "queue": ("queue", "q", ""),
+    "total": ("total", "", ""),
+}
+"""Where a job may be limited: the scope, its name, and how the names of its limits begin."""
+WITH_RATES = ("workspace", "task", "workspace_task")
+
+
 @dataclass(eq=False)
 class Worker:
     """One owner of leases, which numbers its calls."""
@@ -181,6 +192,12 @@ class World:
     def limit_task(self, task: str = "t", **limits: float | None) -> None:
         """Set runtime limits of a task, or remove them."""
         self.store.set_limits("task", task, Limits(**limits))  # type: ignore[arg-type]
+
+    def limit_level(self, level: str, **limits: float | None) -> None:
+        """Set runtime limits of one of the LEVELS."""
+        scope, name, prefix = LEVELS[level]
+        named: dict[str, Any] = {prefix + limit: value for limit, value in limits.items()}
+        self.store.set_limits(scope, name, Limits(**named))
 
     def configure(self, *, authoritative: bool = False, **limits: object) -> bool:
         """Store a configuration."""

@@ -6,7 +6,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,6 @@ from tests.metrics.scraping import fetch, scrape
 from tests.nodes import free_port
 
 HOSTILE = 'a"b\\c\nd}e\x1b[31m#'
-
-
-@pytest.fixture
-def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
-    """A queue on Redis."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        yield queue
 
 
 def _publish(queue: FairQueue, n: int = 1, workspace: str = "a", name: str = "q") -> None:

@@ -289,9 +289,7 @@ def test_a_user_who_may_not_ask_is_not_checked(own_server: EmbeddedServer) -> No
     url = _user(own_server, "~{fairqueue:0}:*", *allowed, "+evalsha", "+script|load", "+hello")
     with FairQueue(url) as queue:
         queue.connect()
-        queue.publish(b"x", queue="q", delay_seconds=0.0)
-        (lease,) = queue.claim(["q"]).leases
-        queue.ack(lease)
+        _lives(queue)
 
 
 class Withholding(EmbeddedServer):
@@ -329,6 +327,7 @@ def _lives(queue: FairQueue) -> None:
     (lease,) = queue.claim(["q"]).leases
     assert not queue.renew([(lease.fence, 0.1)]).lost
     queue.ack(lease)
+    assert queue.depth("q", running=True) == 0
 
 
 @pytest.mark.usefixtures("_can_be_asked")  # Redis 6.2 denies no single subcommand

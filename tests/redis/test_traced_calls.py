@@ -38,18 +38,16 @@ def test_it_sees_each_call_of_a_script_from_when_it_begins_until_it_ends(
 
 def test_a_traced_call_gives_a_server_the_library_that_it_has_forgotten(
     redis_client: redis.Redis,
-    redis_url: str,
-    namespace: str,
+    queue: FairQueue,
     monkeypatch: pytest.MonkeyPatch,
     way_of_calls: str,
 ) -> None:
     """As one that is not traced does."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        queue.publish(b"x", queue="q", workspace="w")
-        redis_client.script_flush()
-        if way_of_calls == "FCALL":
-            redis_client.function_flush()
-        seen: Seen = []
-        WAYS["function"](monkeypatch, seen)
-        queue.publish(b"x", queue="q", workspace="w")
-        assert [name for name, _ in seen] == [way_of_calls, BRINGS[way_of_calls], way_of_calls]
+    queue.publish(b"x", queue="q", workspace="w")
+    redis_client.script_flush()
+    if way_of_calls == "FCALL":
+        redis_client.function_flush()
+    seen: Seen = []
+    WAYS["function"](monkeypatch, seen)
+    queue.publish(b"x", queue="q", workspace="w")
+    assert [name for name, _ in seen] == [way_of_calls, BRINGS[way_of_calls], way_of_calls]

@@ -110,6 +110,7 @@ def test_what_a_producer_writes_stops_no_run(
     start(broker)
     broker.enqueue(work.message().copy(options={"traceparent": value}))
     wait_for(lambda: named(RUN))
+    assert trace_of(named(RUN)[0])
 
 
 def test_a_missing_library_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from fairqueue import FairQueue
 from fairqueue.cli import main
 
 
@@ -35,10 +33,3 @@ class Shell:
 def shell(redis_url: str, namespace: str) -> Shell:
     """A shell for the test's server and namespace."""
     return Shell(redis_url, namespace)
-
-
-@pytest.fixture
-def queue(redis_url: str, namespace: str) -> Iterator[FairQueue]:
-    """A queue in the same namespace."""
-    with FairQueue(redis_url, namespace=namespace) as queue:
-        yield queue

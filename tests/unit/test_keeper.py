@@ -17,7 +17,7 @@ from fairqueue import FairQueue, Lease, StoreUnavailable
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import LeaseKeeper, Renewed
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 
 LEASE_SECONDS = 0.9
 
@@ -277,26 +277,19 @@ def test_two_holds_at_once_start_one_thread(queue: FairQueue, keeper: LeaseKeepe
     assert sorted(thread.name for thread in new) == ["fairqueue-keeper", "fairqueue-watch"]
 
 
-@pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
-    """A server that can be frozen."""
-    with embedded_redis() as server:
-        yield server
-
-
-def test_a_silent_server_cannot_hide_a_loss(server: EmbeddedServer) -> None:
+def test_a_silent_server_cannot_hide_a_loss(own_server: EmbeddedServer) -> None:
     """If the server accepts calls and never answers, the loss is reported when the lease ends."""
-    with FairQueue(server.url, lease_seconds=LEASE_SECONDS) as queue:
+    with FairQueue(own_server.url, lease_seconds=LEASE_SECONDS) as queue:
         queue.publish(b"x", queue="q")
         (lease,) = queue.claim(["q"]).leases
         keeper, reported = LeaseKeeper(queue), []
         keeper.hold(lease, on_lost=lambda _: reported.append(time.monotonic()))
         _until(lambda: (keeper.deadline(lease.fence) or 0) > lease.received_monotonic + 0.7)
-        server.freeze()
+        own_server.freeze()
         try:
             _until(lambda: reported, 3 * LEASE_SECONDS)
         finally:
-            server.thaw()
+            own_server.thaw()
             keeper.stop()
         assert reported[0] - (keeper.deadline(lease.fence) or 0) < LEASE_SECONDS / 2
 
@@ -324,9 +317,9 @@ if not child:
 """
 
 
-def test_a_forked_child_renews_its_own_leases(server: EmbeddedServer) -> None:
+def test_a_forked_child_renews_its_own_leases(own_server: EmbeddedServer) -> None:
     """A parent and its child each renew what they hold."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-c", FORK, server.url]
+    command = [sys.executable, "-c", FORK, own_server.url]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
     assert sorted(done.stdout.splitlines()) == ["a False", "b False"]

@@ -109,18 +109,21 @@ def test_another_broker_loads_nothing() -> None:
     assert out == "False"
 
 
-@pytest.mark.parametrize("installed", ["5.3.0", "5.3.6", "5.7.0", "5.8.0rc1", "5.10.2"])
-def test_supported_versions(installed: str) -> None:
-    """Every 5.x from 5.3 on, and so the installed version."""
-    refuse_unsupported("celery", installed)
-    check_versions()
-
-
-@pytest.mark.parametrize("installed", ["4.4.7", "5.2.7", "6.0.0", "6.0.0b1"])
-def test_unsupported_versions_are_refused(installed: str) -> None:
-    """The error names the version and what to install instead."""
-    with pytest.raises(ConfigurationError, match=rf"{installed} is installed: pip install"):
+def refused(installed: str) -> str:
+    """What is said of this version of Celery; empty: nothing."""
+    try:
         refuse_unsupported("celery", installed)
+    except ConfigurationError as error:
+        return str(error)
+    return ""
+
+
+def test_supported_versions() -> None:
+    """Every 5.x from 5.3 on, and so the installed one; an error names what to install instead."""
+    check_versions()
+    assert [refused(f"5.{n}") for n in ("3.0", "3.6", "7.0", "8.0rc1", "10.2")] == [""] * 5
+    for installed in ("4.4.7", "5.2.7", "6.0.0", "6.0.0b1"):
+        assert f"{installed} is installed: pip install" in refused(installed)
 
 
 @pytest.mark.parametrize("package", ["celery", "kombu"])

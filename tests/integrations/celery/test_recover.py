@@ -12,7 +12,7 @@ from kombu import Connection, Consumer, Queue
 from kombu.asynchronous import Hub
 
 from fairqueue import FairQueue
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 from fairqueue_celery._consume.hub import HubDriver
 from fairqueue_celery._worker import bootstep
 from tests.system.ledger import wait_for
@@ -106,13 +106,6 @@ def test_a_late_ack_changes_nothing(redis_url: str, namespace: str, queue: Queue
         assert sum(row.running for row in core.views.stats().workspaces) == 1
         again.ack()
         wait_for(lambda: not sum(row.running for row in core.views.stats().workspaces))
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """A server that may be full."""
-    with embedded_redis() as server:
-        yield server
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 from celery import Celery
 
 from fairqueue import FairQueue
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 from tests.system.forked import WorkerProcess
 from tests.system.ledger import Ledger, wait_for
 
@@ -195,13 +195,6 @@ def shop(redis_server: EmbeddedServer, namespace: str, tmp_path: Path) -> Iterat
     shop = Shop(redis_server, namespace, tmp_path)
     yield shop
     shop.close()
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """A server that may be killed, with an append-only file."""
-    with embedded_redis(persistent=True) as server:
-        yield server
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 import dramatiq
 import pytest
 
-from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue.testing import EmbeddedServer
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.dramatiq.rabbitmq import RabbitServer, find_rabbitmq
 from tests.system.ledger import wait_for
@@ -24,23 +24,16 @@ GRACE_SECONDS = 20.0
 
 
 @pytest.fixture
-def core_server() -> Iterator[EmbeddedServer]:
-    """A Redis for the core only, which persists its data."""
-    with embedded_redis(persistent=True) as server:
-        yield server
-
-
-@pytest.fixture
 def core_mill(
-    core_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
+    own_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
 ) -> Iterator[Mill]:
     """The app with a core that may be taken away."""
-    mill = Mill(redis_server.url, core_server.url, namespace, tmp_path)
+    mill = Mill(redis_server.url, own_server.url, namespace, tmp_path)
     yield mill
     mill.close()
 
 
-def test_the_cores_redis_restarts(core_server: EmbeddedServer, core_mill: Mill) -> None:
+def test_the_cores_redis_restarts(own_server: EmbeddedServer, core_mill: Mill) -> None:
     """Killed and restarted under load: every job ends, retries included, and none runs twice."""
     settings = core_mill.settings(lease_seconds=10)
     broker = core_mill.broker(settings)
@@ -51,9 +44,9 @@ def test_the_cores_redis_restarts(core_server: EmbeddedServer, core_mill: Mill) 
     core_mill.worker("-p", "1", "-t", "4", settings=settings, dramatiq_restart_delay="300")
     core_mill.ledger.wait("start", 6)
 
-    core_server.kill()
+    own_server.kill()
     core_mill.ledger.wait("end", 2)
-    core_server.start()
+    own_server.start()
 
     wait_for(lambda: len({row["n"] for row in core_mill.ledger.lines("end")}) == 40)
     starts = [row["n"] for row in core_mill.ledger.lines("start")]
@@ -75,7 +68,7 @@ def take_away_beyond_the_lease(server: EmbeddedServer, how: str) -> None:
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 @pytest.mark.parametrize("seconds", [1.0, 4.0], ids=["ends within its lease", "runs beyond it"])
 def test_a_retry_outlives_an_outage(
-    core_server: EmbeddedServer, core_mill: Mill, how: str, seconds: float
+    own_server: EmbeddedServer, core_mill: Mill, how: str, seconds: float
 ) -> None:
     """The store is away for longer than the lease of a job whose actor raises: it is retried.
 
@@ -85,7 +78,7 @@ def test_a_retry_outlives_an_outage(
     core_mill.worker("-p", "1", "-t", "2", settings=settings, dramatiq_restart_delay="300").ready()
     core_mill.broker(settings).enqueue(message("fails_once", 1, workspace="ada", seconds=seconds))
     core_mill.ledger.wait("start", 1)
-    take_away_beyond_the_lease(core_server, how)
+    take_away_beyond_the_lease(own_server, how)
     core_mill.ledger.wait("end", 1)
     wait_for(lambda: core_mill.is_idle("ada"))
 
@@ -96,7 +89,7 @@ def test_a_retry_outlives_an_outage(
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 def test_a_pipeline_outlives_an_outage(
-    core_server: EmbeddedServer, core_mill: Mill, how: str
+    own_server: EmbeddedServer, core_mill: Mill, how: str
 ) -> None:
     """The store is away for longer than the lease of its first job: the next job runs, once."""
     settings = core_mill.settings(lease_seconds=LEASE_SECONDS)
@@ -105,7 +98,7 @@ def test_a_pipeline_outlives_an_outage(
     second = message("work", 2, workspace="ada").copy(options={"pipe_ignore": True})
     dramatiq.pipeline([first, second], broker=core_mill.broker(settings)).run()
     core_mill.ledger.wait("start", 1)
-    take_away_beyond_the_lease(core_server, how)
+    take_away_beyond_the_lease(own_server, how)
     core_mill.ledger.wait("end", 1, n=2)
 
     assert [row["n"] for row in core_mill.ledger.lines("start")] == [1, 2]
@@ -121,18 +114,18 @@ def test_a_pipeline_outlives_an_outage(
     ],
 )
 def test_a_worker_stops_without_the_store(
-    core_server: EmbeddedServer, core_mill: Mill, actor: str, command: str, how: str
+    own_server: EmbeddedServer, core_mill: Mill, actor: str, command: str, how: str
 ) -> None:
     """Neither an end nor a retry can be stored: it exits, and says that the job runs again."""
     settings = core_mill.settings(lease_seconds=60)
     worker = core_mill.worker("-p", "1", "-t", "2", settings=settings, command=command).ready()
     core_mill.broker(settings).enqueue(message(actor, 1, workspace="ada", seconds=1.0))
     core_mill.ledger.wait("start", 1)
-    core_server.kill() if how == "killed" else core_server.freeze()
+    own_server.kill() if how == "killed" else own_server.freeze()
     time.sleep(2.0)
     worker.stop(seconds=GRACE_SECONDS)
     if how == "frozen":
-        core_server.thaw()
+        own_server.thaw()
 
     assert "again" in worker.log.read_text()
 

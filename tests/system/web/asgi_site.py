@@ -17,7 +17,7 @@ app.add_middleware(
     namespace=os.environ["SITE_NAMESPACE"],
     workspace_from="header:X-Org",
     workspace_requests=1,
-    lease_seconds=2.0,
+    lease_seconds=os.environ["SITE_LEASE_SECONDS"],
 )
 
 

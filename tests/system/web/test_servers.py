@@ -13,13 +13,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
+import pytest
 
 from fairqueue import FairQueue
+from fairqueue.errors import RequestRejected
 from fairqueue.testing import Child
 from tests.system.ledger import wait_for
 
 HERE = Path(__file__).parent
 LONGEST_SECONDS = 60.0
+LEASE_SECONDS = 2.0
 
 
 @contextmanager
@@ -30,6 +33,7 @@ def serving(url: str, namespace: str) -> Iterator[tuple[Child, httpx.Client]]:
         "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)]),
         "SITE_URL": url,
         "SITE_NAMESPACE": namespace,
+        "SITE_LEASE_SECONDS": str(LEASE_SECONDS),
     }
     with tempfile.TemporaryDirectory(prefix="fq-") as folder:
         address = f"{folder}/s"
@@ -58,7 +62,7 @@ def hold(client: httpx.Client) -> None:
 
 
 def test_servers_share_the_places(redis_url: str, namespace: str) -> None:
-    """One serves acme's only request, the other rejects the next; after a kill it serves it."""
+    """One serves acme's only request, for longer than a lease; after a kill the other serves it."""
     with (
         FairQueue(redis_url, namespace=namespace, brings_limits=False) as queue,
         serving(redis_url, namespace) as (first, one),
@@ -71,6 +75,8 @@ def test_servers_share_the_places(redis_url: str, namespace: str) -> None:
         assert rejected.status_code == httpx.codes.TOO_MANY_REQUESTS
         assert int(rejected.headers["Retry-After"]) >= 1
         assert other.get("/whose", headers={"X-Org": "b"}).json() == "b"
+        with pytest.raises(RequestRejected):  # its process renews the place
+            queue.requests.admit("acme", wait_seconds=1.5 * LEASE_SECONDS)
         os.killpg(first.pid, signal.SIGKILL)  # its workers, too: they would go on as orphans
         holding.join(LONGEST_SECONDS)
         wait_for(lambda: other.get("/whose", headers={"X-Org": "acme"}).text.strip() == '"acme"')
