@@ -153,9 +153,10 @@ def servers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 def put_away(store: Store, *, is_away: bool = True) -> None:
     """Let one shard of a server answer no more, or again."""
 
-    def refuse() -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise StoreUnavailable("away")
 
-    vars(store.engine).pop("refuse_if_open", None)
-    if is_away:
-        vars(store.engine)["refuse_if_open"] = refuse
+    for name in ("call", "command"):
+        vars(store.engine).pop(name, None)
+        if is_away:
+            vars(store.engine)[name] = refuse
