@@ -23,14 +23,6 @@ def _counts_have_a_time(a: Audit) -> Iterator[Found]:
                 yield ("field", kind, name), told
 
 
-def _keys_of_jobs_are_unique_keys(a: Audit) -> Iterator[Found]:
-    unique = a.space.one("unique", {})
-    for job, field in a.space.one("keyed", {}).items():
-        if not unique.get(field, "").startswith(f"{job} "):
-            text = f"job {job} has the unique key {field}, which does not name it"
-            yield ("field", "keyed", job), text
-
-
 def _progress_can_be_read(a: Audit) -> Iterator[Found]:
     for fence, text in a.space.one("progress", {}).items():
         if not _REPORT.fullmatch(text):
@@ -60,7 +52,6 @@ def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
 
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _counts_have_a_time),
-    ("I11", _keys_of_jobs_are_unique_keys),
     ("I11", _progress_can_be_read),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _kinds_are_known),
