@@ -85,7 +85,7 @@ function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice
   DeadLetters.keep(name, id, now_text, letter, has_notice and queue)
   if DeadLetters.is_of_cancelled(name) then return end
   local is_own = reason == 'max_deliveries' or reason == 'expired'
-  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
+  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'), 1)
   Activity.died(name, queue, match(record, '^%S+ (%S+)') or '*')
 end
 
