@@ -85,7 +85,6 @@ dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace
 unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life);
   `workspace::id`: the job of this framework id, if that differs
   | three looked at with each new one; rebuild
-keyed | hash | `queue job`: `workspace:task:key` | with its unique key
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
 waits | hash | fence: the job whose result it awaits in vain | expires

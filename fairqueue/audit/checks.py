@@ -77,8 +77,7 @@ def _ready_sets_are_the_flows(a: Audit) -> Iterator[Found]:
         for name, stand, node in a.stands()
         if stand.arrival is not None
     }
-    stray, there = entry_of("ready"), a.scored("ready")
-    yield from unequal("ready sets", there, "flows", wanted, stray=stray, lacking=_member)
+    yield from a.differs("ready", "flows", wanted, _member)
 
 
 def _reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
@@ -91,8 +90,7 @@ def _reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
         if stand.reserved != is_below and not a.draining and not (ws and a.follows(ws)):
             text = f"{decode(name)!r} in {node}: reserved: {stand.reserved}, not {is_below}"
             yield entity(name), text
-    stray, there = entry_of("reserved"), a.scored("reserved")
-    yield from unequal("reserved sets", there, "flows", wanted, stray=stray, lacking=_member)
+    yield from a.differs("reserved", "flows", wanted, _member)
 
 
 def _limits_hold(a: Audit) -> Iterator[Found]:
@@ -138,8 +136,7 @@ def _one_token_each(a: Audit) -> Iterator[Found]:
 
 def _finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
     flows = {(node, name): stand.state for name, stand, node in a.stands()}
-    finishes = {(q, name) for (q,), members in a.space.all("finish") for name in members}
-    indebted = {(q, name) for (q,), members in a.space.all("indebted") for name in members}
+    finishes, indebted = ({one[:2] for one in a.entries(kind)} for kind in ("finish", "indebted"))
     for node, name in finishes - set(flows):
         text = f"a finish tag in {node} without a flow: {decode(name)!r}"
         yield ("entry", "finish", node, name), text
@@ -179,8 +176,8 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
         listed,
         stray=lambda ws: ("letter", ws, ""),
     )
-    letters = {(names[0], job) for names, of in a.space.all("dead_letters") for job in of}
-    by_age = {(names[0], job) for names, of in a.space.all("dead_letters_by_age") for job in of}
+    kinds = "dead_letters", "dead_letters_by_age"
+    letters, by_age = ({one[:2] for one in a.entries(kind)} for kind in kinds)
     yield from unequal(
         "dead letters", letters, "their order by age", by_age, stray=lambda one: ("letter", *one)
     )
@@ -190,14 +187,10 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
                 text = f"the finished steps of task {decode(task)!r} cannot be read"
                 yield ("letter", name, task), text
     unreported: set[tuple[str, ...]] = set()
-    for (queue,), notices in a.space.all("unreported"):
-        for notice in notices:
-            unreported.add(tuple(notice.split(" ")))
-            if tuple(notice.split(" ")) not in letters:
-                yield (
-                    ("entry", "unreported", queue, notice),
-                    f"a notice of no dead letter: {notice}",
-                )
+    for queue, notice, _ in a.entries("unreported"):
+        unreported.add(tuple(notice.split(" ")))
+        if tuple(notice.split(" ")) not in letters:
+            yield ("entry", "unreported", queue, notice), f"a notice of no dead letter: {notice}"
     for one in letters - unreported:
         if one[0].startswith("!") and one[0][1] != "!":  # behind "!!" are finished steps
             yield ("letter", *one), f"a cancelled job without a notice: {one}"

@@ -11,7 +11,6 @@ from fairqueue.audit.view import (
     Audit,
     Found,
     Where,
-    entry_of,
     id_of,
     is_entry,
     job_of,
@@ -115,40 +114,25 @@ def _timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
     yield from unequal(
         "timer", there, "records", set(wanted.items()), stray=lambda timer: limited(timer[0])
     )
-    firsts = {names[0]: min(members.values()) for names, members in a.space.all("scheduled")}
-    scheduled = {(ws.name, ws.scheduled) for ws in a.space.workspaces.values() if ws.scheduled}
-    yield from unequal("schedules", set(firsts.items()), "workspaces", scheduled, stray=_of)
-    for name, at in firsts.items():
-        if not _goes_off_for(a, wanted.get(name), at):
-            yield ("workspace", name), f"{decode(name)!r} has a job due at {at} and no timer for it"
+    for kind in ("scheduled", "expiring"):
+        firsts = {names[0]: min(members.values()) for names, members in a.space.all(kind)}
+        noted = {(ws.name, getattr(ws, kind)) for ws in a.space.workspaces.values()}
+        noted = {(name, at) for name, at in noted if at is not None}
+        yield from unequal(kind, set(firsts.items()), "workspaces", noted, stray=_of)
+        for name, at in firsts.items():
+            timer = wanted.get(name)
+            if timer is None or timer > max(at, a.now):  # a due one may stand behind others
+                yield _of((name, at)), f"{decode(name)!r} has no timer for its {kind} job at {at}"
 
 
-def _goes_off_for(a: Audit, timer: float | None, at: float) -> bool:
-    """Whether a timer goes off in time; an overdue one may stand behind other due ones."""
-    return timer is not None and timer <= max(at, a.now)
-
-
-def _what_expires_waits_and_has_a_timer(a: Audit) -> Iterator[Found]:
+def _what_expires_waits(a: Audit) -> Iterator[Found]:
     wanted: set[tuple[str, str, float]] = set()
     for place in a.waiting():
         at = expires_at(a.space.of("jobs", place.queue, otherwise={}).get(place.job, ""))
         if at is not None:
             entry = f"{place.queue} {place.priority} {place.element}"
             wanted.add((place.workspace, entry, at))
-    there, stray = a.scored("expiring"), entry_of("expiring")
-    yield from unequal(
-        "expiries", there, "waiting jobs", wanted, stray=stray, lacking=lambda at: job_of(*at[:2])
-    )
-    firsts = {names[0]: min(members.values()) for names, members in a.space.all("expiring")}
-    rows = {ws.name: ws for ws in a.space.workspaces.values() if ws.expiring is not None}
-    expiring = {(name, ws.expiring) for name, ws in rows.items()}
-    yield from unequal("expiries", set(firsts.items()), "workspaces", expiring, stray=_of)
-    for name, at in firsts.items():
-        if not _goes_off_for(a, rows[name].timer if name in rows else None, at):
-            yield (
-                ("workspace", name),
-                f"{decode(name)!r} has a job that expires at {at} and no timer for it",
-            )
+    yield from a.differs("expiring", "waiting jobs", wanted, lambda at: job_of(*at[:2]))
 
 
 def _waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[Found]:
@@ -165,7 +149,7 @@ JOB_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I3", _holes_are_counted),
     ("I3", _schedules_can_be_read),
     ("I3", _timers_are_those_of_the_records),
-    ("I3", _what_expires_waits_and_has_a_timer),
+    ("I3", _what_expires_waits),
     ("I3", _waiting_for_a_rate_has_a_timer),
     ("I6", _depths_are_sums),
 )

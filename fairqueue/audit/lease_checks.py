@@ -15,9 +15,8 @@ def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
     leases = a.space.leases
     ends = set(a.space.one("expiry", {}))
     yield from unequal("expiry", ends, "leases", set(leases), stray=lambda fence: ("lease", fence))
-    slots, by_queue = "slots_of_queue", {(e.queue, e.job, f) for f, e in leases.items()}
-    running = {(names[0], job, f) for names, of in a.space.all(slots) for job, f in of.items()}
-    yield from unequal(slots, running, "leases", by_queue, stray=entry_of(slots), lacking=_last)
+    by_queue = {(lease.queue, lease.job, fence) for fence, lease in leases.items()}
+    yield from a.differs("slots_of_queue", "leases", by_queue, _last)
 
 
 def _last(slot: tuple[str, ...]) -> Where:
@@ -41,7 +40,7 @@ def _leases_hold_their_slots(a: Audit) -> Iterator[Found]:
         if ws is not None and ws.move is not None and ws.move.group is not None:
             moving.add((f"@{ws.move.group}", fence))
     new = {task for task, state in indexed.items() if state != "all"}
-    slots = {slot for slot in a.members("slots") if slot[0].partition("/")[2] not in new}
+    slots = {slot for slot in a.entries("slots") if slot[0].partition("/")[2] not in new}
     there, stray = slots - (moving - wanted), entry_of("slots")
     yield from unequal("slots", there, "leases", wanted, stray=stray, lacking=_last)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
 from fairqueue._stores import fairness as fair
-from fairqueue.audit.view import Audit, Found, entity, entry_of, unequal
+from fairqueue.audit.view import Audit, Found, entity
 
 ALMOST = 1e-6
 _TASK_RATE = re.compile(r"[^:]+:[^:]+")
@@ -56,16 +56,8 @@ def _inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
 
 def _inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
     wanted = {(b.limit_key, b.id) for b in a.space.inner_nodes.values()}
-    there = a.members("nodes_of_shared_limit")
-    stray = entry_of("nodes_of_shared_limit")
-    yield from unequal(
-        "lists of shared limits",
-        there,
-        "inner nodes",
-        wanted,
-        stray=stray,
-        lacking=lambda one: ("node", one[1]),
-    )
+    lists = "nodes_of_shared_limit"
+    yield from a.differs(lists, "inner nodes", wanted, lambda one: ("node", one[1]))
     known = {*a.space.inner_nodes, *a.space.nodes}
     for name, _, node in a.stands():
         if node not in known:

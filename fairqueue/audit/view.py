@@ -19,7 +19,7 @@ HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
 NO_META = f"0 0 0 - - 0 - 0 0 0 {FORMAT}"
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
-_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ \d+( spread)? -?[\d.]+")
+_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ -?\d+( spread)? -?[\d.]+")
 
 
 Where = tuple[str, ...]
@@ -119,14 +119,24 @@ class Audit:
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""
 
-    def members(self, kind: str) -> set[tuple[str, str]]:
-        """Every member of the sets of a kind with one name, as (name, member)."""
-        return {(names[0], member) for names, found in self.space.all(kind) for member in found}
+    def entries(self, kind: str) -> set[tuple[Any, ...]]:
+        """Every entry of the keys of a kind: names, member, and the score or text that it has."""
+        return {
+            (*names, *entry)
+            for names, found in self.space.all(kind)
+            for entry in (found.items() if isinstance(found, dict) else zip(found, strict=True))
+        }
 
-    def scored(self, kind: str) -> set[tuple[str, str, float]]:
-        """Every member of the sorted sets of a kind, as (name, member, score)."""
-        found = self.space.all(kind)
-        return {(names[0], *pair) for names, scores in found for pair in scores.items()}
+    def differs(
+        self,
+        kind: str,
+        other: str,
+        wanted: AbstractSet[tuple[Any, ...]],
+        lacking: Callable[[Any], Where],
+    ) -> Iterator[Found]:
+        """Yield a finding for each entry that only the keys of a kind have, or only the others."""
+        stray = entry_of(kind)
+        yield from unequal(kind, self.entries(kind), other, wanted, stray=stray, lacking=lacking)
 
     def usage(self, workspace: str) -> int:
         """Leases of a workspace."""

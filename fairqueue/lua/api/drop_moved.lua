@@ -12,24 +12,24 @@ local function drop_job(queue, id)
   local record = Jobs.read(queue, id)
   local of, task, priority = Jobs.identity_of(record or '')
   local element = task and Jobs.element(task, id)
-  if of ~= name or not Removal.pick(ws, queue, priority, element) then return false end
+  if of ~= name or not Removal.pick(ws, queue, priority, element) then return end
   Jobs.remove(queue, id)
   Timers.drop_expiry(ws, queue, priority, element)
-  return true
 end
 
 for kind, queue, id in gmatch(items, '(%S+) (%S+) (%S+)\n') do
-  local letters, is_gone = LETTERS[kind], true
+  local letters = LETTERS[kind]
   if letters then
     DeadLetters.take(letters, id)
     DeadLetters.list_workspace(letters)
   elseif kind == 'schedule' then
     local r = Schedules.read(name, id)
     if r then Schedules.drop(r) end
-  elseif kind ~= 'key' then
-    is_gone = drop_job(queue, id)
+  elseif kind == 'key' then
+    call('HDEL', K.unique(), id)
+  else
+    drop_job(queue, id)
   end
-  if is_gone then Enqueue.forget_key(queue, id) end
 end
 Settle.workspace(ws)
 return 1

@@ -27,7 +27,7 @@ if list ~= '' then call('RPOP', list) end
 S.added_jobs = {}
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
-Enqueue.hold_framework_id(name, queue, id, true)
-call('HINCRBY', K.notes(), 'imported ' .. kind, 1)
+Enqueue.hold_framework_id(queue, id, true)
+Shard.count_in_all('imported ' .. kind, 1)
 if unnamed == '1' then Shard.count(K.without_workspace(), task) end
 return 1

@@ -12,12 +12,8 @@ local function is_full()
 end
 
 local function add(kind, queue, id, score, record)
-  local field, key = call('HGET', K.keyed(), queue .. ' ' .. id), ''
-  local of, until_then = match(field and call('HGET', K.unique(), field) or '', '^(.*) (%S+)$')
-  if of == queue .. ' ' .. id then key = until_then .. ' ' .. field end
-  local text = key .. '\n' .. record
-  insert(items, concat({ kind, queue, id, score, #text }, ' ') .. '\n' .. text)
-  bytes = bytes + #text
+  insert(items, concat({ kind, queue, id, score, #record }, ' ') .. '\n' .. record)
+  bytes = bytes + #record
 end
 
 -- The jobs of a lane or schedule, in their order. A hole has no record; one whose id was published
@@ -67,16 +63,11 @@ local function add_schedules()
   until at == '0' or is_full()
 end
 
--- Unique keys that jobs have left behind and that still count.
 local function add_keys()
   local found
   cursor, found = unpack(call('HSCAN', K.unique(), cursor, 'MATCH', name .. ':*', 'COUNT', ITEMS))
   for i = 1, #found, 2 do
-    local queue, id, until_then = match(found[i + 1], '^(%S+) (%S+) ([%d.]+)$')
-    if id and tonumber(until_then) > now then
-      local text = until_then .. ' ' .. found[i] .. '\n'
-      insert(items, concat({ 'key', queue, id, '-', #text }, ' ') .. '\n' .. text)
-    end
+    add('key', '-', found[i], '-', found[i + 1])
   end
 end
 

@@ -94,16 +94,20 @@ if full then
   return full
 end
 expires = expires ~= '' and now + expires
+local retried = #exempt > 1 and LeaseRecords.read(exempt)
+local passed, until_then, passed_key = Enqueue.key_of_retried(retried)
+key = key ~= '' and key or passed_key or ''
 local times = (delay ~= '0' and '>' .. num(now + delay):sub(1, 14) or '')
-  .. (expires and '/' .. num(expires) or '')
+  .. ((expires or key ~= '') and '/' or '') .. (expires and num(expires) or '')
+  .. (key ~= '' and '=' .. key or '')
 is_stored = is_stored
   or Jobs.write_new(queue, id, Jobs.new(name, task, priority, payload, times))
 if not is_stored then return 0 end
 if group ~= '' then Enqueue.admit(group, capacity) end
 if schedule then Schedules.advance(schedule, 'published') end
-if key_field then Enqueue.take_key(key_field, queue, id, unique_for) end
-if #exempt > 1 then Enqueue.pass_key_on(exempt, queue, id)
-elseif exempt == '1' then Enqueue.hold_framework_id(name, queue, id, true) end
+if key_field then Enqueue.take_key(key_field, queue, id, unique_for)
+elseif passed then call('HSET', K.unique(), passed, concat({ queue, id, until_then }, ' ')) end
+if retried or exempt == '1' then Enqueue.hold_framework_id(queue, id, not retried) end
 if unnamed == '1' then Shard.count(K.without_workspace(), task) end
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay, expires)
 if of ~= shards and not may_move then Enqueue.mark_plain(shards) end

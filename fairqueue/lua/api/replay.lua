@@ -13,7 +13,7 @@ local letter = DeadLetters.read(name, id)
 if not letter then return 0 end
 local queue, record = DeadLetters.queue_of(letter), DeadLetters.record_of(letter)
 if call('HEXISTS', K.jobs(queue), id) == 1 then return 0 end
-local holder = Enqueue.take_key_back(queue, id, letter)
+local holder = Enqueue.take_key_back(queue, id, record)
 if holder then return holder end
 
 local ws = Records.workspace(name)

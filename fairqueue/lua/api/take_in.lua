@@ -11,10 +11,10 @@ local found, kept, ws = {}, {}
 local function read()
   local at = 1
   while at <= #items do
-    local kind, queue, id, score, size, key, from =
-      match(items, '^(%S+) (%S+) (%S+) (%S+) (%d+)\n([^\n]*)\n()', at)
-    at = from + size - #key - 1
-    insert(found, { kind = kind, queue = queue, id = id, score = score, key = key,
+    local kind, queue, id, score, size, from =
+      match(items, '^(%S+) (%S+) (%S+) (%S+) (%d+)\n()', at)
+    at = from + size
+    insert(found, { kind = kind, queue = queue, id = id, score = score,
       record = items:sub(from, at - 1) })
   end
 end
@@ -88,14 +88,6 @@ local function take_schedule(item)
   if r then Schedules.place(r) end
 end
 
-local function take_key(item)
-  local until_then, field = match(item.key, '^(%S+) (.*)$')
-  local held = field and concat({ item.queue, item.id, until_then }, ' ')
-  if held and call('HSETNX', K.unique(), field, held) == 1 then
-    call('HSET', K.keyed(), item.queue .. ' ' .. item.id, field)
-  end
-end
-
 local function take(item)
   local kind = item.kind
   if kind == 'dead' then take_letter(name, item)
@@ -103,8 +95,8 @@ local function take(item)
   elseif kind == 'steps' then take_letter('!!' .. name, item)
   elseif kind == 'schedule' then take_schedule(item)
   elseif kind == 'rest' or kind == 'end' then take_rest(item)
-  elseif kind ~= 'key' then take_job(item) end
-  take_key(item)
+  elseif kind == 'key' then call('HSETNX', K.unique(), item.id, item.record)
+  else take_job(item) end
 end
 
 moves = moves == '1'

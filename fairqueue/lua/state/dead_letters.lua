@@ -1,7 +1,6 @@
 -- Dead letters: jobs that are kept with the reason of their death, for a time and up to a number.
---   letter: died queue reason deliveries [details] [=key]\nthe job's record
+--   letter: died queue reason deliveries [details]\nthe job's record
 --   details: what its framework says of the failure, if that is kept
---   key: the unique key that it held when another job took that over
 -- A cancelled job is no dead letter, but one is kept in the same way until its notice is dropped:
 -- under its workspace's name behind a '!', which no encoded name has. Their number has no bound,
 -- since each is to be reported. Behind '!!' are the finished steps of tasks, see steps.lua.
@@ -61,18 +60,6 @@ function DeadLetters.record_of(letter)
   return match(letter, '^[^\n]*\n(.*)$')
 end
 
--- Another job takes over the unique key of this one.
-function DeadLetters.keep_key(name, id, key)
-  local letter = DeadLetters.read(name, id)
-  local ends = letter and find(letter, '\n', 1, true)
-  if not ends then return end
-  DeadLetters.write(name, id, letter:sub(1, ends - 1) .. ' =' .. key .. letter:sub(ends))
-end
-
-function DeadLetters.key_of(letter)
-  return match(letter, '^[^\n]* =(%S+)\n')
-end
-
 -- When a job died, and why.
 function DeadLetters.death_of(letter)
   return match(letter, '^(%S+) %S+ (%S+)')
@@ -98,7 +85,7 @@ function DeadLetters.add(name, queue, id, reason, deliveries, record, has_notice
   DeadLetters.keep(name, id, now_text, letter, has_notice and queue)
   if DeadLetters.is_of_cancelled(name) then return end
   local is_own = reason == 'max_deliveries' or reason == 'expired'
-  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'))
+  Shard.count_in_all('dead_' .. (is_own and reason or 'rejected'), 1)
   Activity.died(name, queue, match(record, '^%S+ (%S+)') or '*')
 end
 

@@ -87,14 +87,26 @@ function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
   Settle.workspace(ws)
 end
 
--- The id that a framework has given a job and its retries is held like a unique key of no task. The
--- own id of a retry, and of a message from another broker, ends in it. unless_held: by another job.
-function Enqueue.hold_framework_id(name, queue, id, unless_held)
-  local of_framework = match(id, '^[^/]+/[^/]*/[%w_]+~(.+)$')
-  if not of_framework or unless_held and Enqueue.retry_with(name, of_framework) then return end
-  local field, job = name .. '::' .. of_framework, queue .. ' ' .. id
-  call('HSET', K.unique(), field, job .. ' 0')
-  call('HSETNX', K.keyed(), job, field)
+-- Each key that a job may hold: its unique key, and the id that a framework has given it and its
+-- retries, which is held like a key of no task. The own id of a retry, and of a message from another
+-- broker, ends in it.
+function Enqueue.unique_field(record)
+  local name, task = Jobs.identity_of(record)
+  local key = Jobs.key_of(record)
+  return key and concat({ name, task, key }, ':')
+end
+
+function Enqueue.framework_field(id)
+  local name, of_framework = match(id, '^([^/]+)/[^/]*/[%w_]+~(.+)$')
+  return name and name .. '::' .. of_framework
+end
+
+-- unless_held: by another job.
+function Enqueue.hold_framework_id(queue, id, unless_held)
+  local field = Enqueue.framework_field(id)
+  if field then
+    call(unless_held and 'HSETNX' or 'HSET', K.unique(), field, concat({ queue, id, '0' }, ' '))
+  end
 end
 
 -- The job of the retry to which a framework's id leads; nil: there is none.
@@ -102,27 +114,25 @@ function Enqueue.retry_with(name, id)
   return match(call('HGET', K.unique(), name .. '::' .. id) or '', '^%S+ (%S+)')
 end
 
--- A retry holds what the job with this fence held: its unique key, and its framework's id.
-function Enqueue.pass_key_on(fence, queue, id)
-  local l = LeaseRecords.read(fence)
-  local job = l and l.queue .. ' ' .. l.id
-  local field = job and call('HGET', K.keyed(), job)
-  local holder, until_then = match(field and call('HGET', K.unique(), field) or '', '^(.*) (%S+)$')
-  if holder and holder == job then
-    call('HDEL', K.keyed(), job)
-    call('HSET', K.keyed(), queue .. ' ' .. id, field)
-    call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
-  end
-  if l then Enqueue.hold_framework_id(l.workspace, queue, id) end
+function Enqueue.holder_of(field)
+  return match(call('HGET', K.unique(), field) or '', '^(%S+ %S+) ([%d.]+)$')
+end
+
+-- A retry holds the key that the job of this lease holds: return its field, until when it holds it,
+-- and the key itself; nil: it holds none.
+function Enqueue.key_of_retried(l)
+  local record = l and Jobs.read(l.queue, l.id)
+  local field = record and Enqueue.unique_field(record)
+  if not field then return end
+  local holder, until_then = Enqueue.holder_of(field)
+  if holder == l.queue .. ' ' .. l.id then return field, until_then, Jobs.key_of(record) end
 end
 
 -- A dead job whose key another one took over comes back, and holds it again; or return the id of
 -- the job that holds it now.
-function Enqueue.take_key_back(queue, id, letter)
-  local key = DeadLetters.key_of(letter)
-  if not key then return end
-  local name, task = Jobs.identity_of(DeadLetters.record_of(letter))
-  local field = concat({ name, task, key }, ':')
+function Enqueue.take_key_back(queue, id, record)
+  local field = Enqueue.unique_field(record)
+  if not field or Enqueue.holder_of(field) == queue .. ' ' .. id then return end
   local holder = Enqueue.key_holder(field)
   if not holder then Enqueue.take_key(field, queue, id, '') end
   return holder
@@ -195,24 +205,18 @@ function Enqueue.is_dead(field, id)
   return call('HEXISTS', K.dead_letters(match(field, '^[^:]+')), id) == 1
 end
 
--- A job goes before its time, and frees its key.
-function Enqueue.forget_key(queue, id)
-  local field = call('HGET', K.keyed(), queue .. ' ' .. id)
-  if field then Enqueue.drop_key(field, queue, id) end
-end
-
--- The job may have got another key since, where its id was published again.
-function Enqueue.drop_key(field, queue, id)
-  call('HDEL', K.unique(), field)
-  local job = queue .. ' ' .. id
-  if call('HGET', K.keyed(), job) == field then call('HDEL', K.keyed(), job) end
+-- A job goes before its time, and frees its keys. Its id may have been published again since.
+function Enqueue.forget_keys(queue, id, record)
+  for _, field in pairs({ Enqueue.unique_field(record), Enqueue.framework_field(id) }) do
+    if Enqueue.holder_of(field) == queue .. ' ' .. id then call('HDEL', K.unique(), field) end
+  end
 end
 
 function Enqueue.drop_if_over(field, held)
   local queue, id, until_then = match(held, '^(%S+) (%S+) ([%d.]+)$')
-  if not id then return call('HDEL', K.unique(), field) end
-  if now < tonumber(until_then) or Enqueue.is_alive(queue, id) then return end
-  if not Enqueue.is_dead(field, id) then Enqueue.drop_key(field, queue, id) end
+  local counts = id and (now < tonumber(until_then) or Enqueue.is_alive(queue, id)
+    or Enqueue.is_dead(field, id))
+  if not counts then call('HDEL', K.unique(), field) end
 end
 
 function Enqueue.sweep_keys()
@@ -238,15 +242,7 @@ function Enqueue.key_holder(field)
 end
 
 function Enqueue.take_key(field, queue, id, seconds)
-  local held = call('HGET', K.unique(), field)
-  if held then
-    local its_queue, its_id = match(held, '^(%S+) (%S+)')
-    local name, key = match(field, '^([^:]*):[^:]*:(.*)$')
-    Enqueue.drop_key(field, its_queue, its_id)
-    DeadLetters.keep_key(name, its_id, key)
-  end
   local until_then = seconds == '' and '0' or num(now + seconds)
   call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
-  call('HSET', K.keyed(), queue .. ' ' .. id, field)
   Enqueue.sweep_keys()
 end

@@ -1,7 +1,7 @@
 -- The job's record, and the elements by which lanes and schedules name a job. Only this module
 -- knows their form.
---   record:   workspace task priority deliveries history published[>due][/expires]\npayload
---   due:      when a job becomes due that was delayed on its publish
+--   record:   workspace task priority deliveries history published[>due][/[expires][=key]]\npayload
+--   due:      when a job becomes due that was delayed on its publish; key: its unique key
 --   history:  0, or 1 + how often it was declined and the fence of its first start, then each start
 --             that counts, the oldest first: 1/fence,fence:owner:claimed:ended:seconds:outcome,...
 --   element:  task:id, in a lane
@@ -137,13 +137,18 @@ function Jobs.waits_since(record)
 end
 
 function Jobs.expires_at(record)
-  return tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ [^/\n]*/(%S+)\n'))
+  return tonumber(match(record, '^%S+ %S+ %S+ %S+ %S+ [^/\n]*/([%d.]+)'))
 end
 
 function Jobs.forget_expiry(queue, id)
   local record = Jobs.read(queue, id)
   if not Jobs.expires_at(record or '') then return end
-  Jobs.write(queue, id, string.gsub(record, '^(%S+ %S+ %S+ %S+ %S+ [^/\n]*)/[^\n]*', '%1', 1))
+  Jobs.write(queue, id, string.gsub(record, '^(%S+ %S+ %S+ %S+ %S+ [^/\n]*/)[%d.]*', '%1', 1))
+end
+
+-- The unique key that it was published with.
+function Jobs.key_of(record)
+  return match(record, '^%S+ %S+ %S+ %S+ %S+ [^/\n]*/[%d.]*=(%S+)\n')
 end
 
 function Jobs.payload_of(record)
@@ -195,6 +200,7 @@ end
 function Jobs.published_again(record)
   local workspace, task, priority = Jobs.identity_of(record)
   local history = string.gsub(Jobs.history_of(record), '^[1-9]%d*/?%d*', '1')
-  local published, payload = now_text:sub(1, 14), Jobs.payload_of(record)
+  local key, payload = Jobs.key_of(record), Jobs.payload_of(record)
+  local published = now_text:sub(1, 14) .. (key and '/=' .. key or '')
   return Jobs.record(workspace, task, priority, 0, history, published, payload)
 end

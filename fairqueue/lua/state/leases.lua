@@ -251,7 +251,7 @@ function Leases.expire(l, max_deliveries)
   elseif l.cancelled then Leases.cancelled(l, 'lost', tonumber(l.ran))
   else Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran)) end
   Settle.workspace(ws)
-  Shard.count_in_all('leases_expired')
+  Shard.count_in_all('leases_expired', 1)
   Activity.expired(l)
 end
 

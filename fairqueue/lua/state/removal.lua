@@ -3,14 +3,15 @@
 
 -- The id is remembered, so that a repeated publish is not a new job.
 function Removal.job(queue, id)
-  if S.leaves_notices then Removal.leave_notice(queue, id) end
+  local is_read = S.leaves_notices or call('EXISTS', K.unique()) == 1
+  local record = is_read and Jobs.read(queue, id) or ''
+  if S.leaves_notices then Removal.leave_notice(queue, id, record) end
   Shard.remember_ended(id)
-  Enqueue.forget_key(queue, id)
+  Enqueue.forget_keys(queue, id, record)
   return call('HDEL', K.jobs(queue), id)
 end
 
-function Removal.leave_notice(queue, id)
-  local record = Jobs.read(queue, id)
+function Removal.leave_notice(queue, id, record)
   local deliveries = Jobs.deliveries_of(record)
   if not deliveries then return end
   DeadLetters.add_cancelled(Jobs.identity_of(record), queue, id, deliveries, record)

@@ -131,19 +131,15 @@ function Schedules.expecting(workspace, tick)
   return r
 end
 
-function Schedules.count(outcome, n)
-  pcall(call, 'HINCRBY', K.notes(), 'ticks_' .. outcome, n)
-end
-
 -- This tick is done with: the following one is next, or the schedule has ended.
 function Schedules.advance(r, outcome)
   if r.is_extra then r.extra = '-' else r.next = r.following end
   if r.at ~= '-' then
     r.last = r.at
-    Schedules.count(outcome, 1)
+    Shard.count_in_all('ticks_' .. outcome, 1)
   end
   if r.missed ~= '0' then
-    Schedules.count('missed', r.missed)
+    Shard.count_in_all('ticks_missed', r.missed)
     outcome = outcome .. '/' .. r.missed
   end
   r.outcome = outcome
@@ -153,7 +149,7 @@ end
 
 -- A capacity has refused its job: the tick is tried again until the following one is due.
 function Schedules.refused(r)
-  if r.outcome ~= 'full' then Schedules.count('full', 1) end
+  if r.outcome ~= 'full' then Shard.count_in_all('ticks_full', 1) end
   r.outcome = 'full'
   Schedules.write(r)
   Schedules.hold(r, FULL_SECONDS)

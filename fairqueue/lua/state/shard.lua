@@ -211,10 +211,10 @@ function Shard.count(key, name)
   call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
 end
 
--- Count an event that no process sees, since the store began. The number is for people: a count
+-- Count events that no process sees, since the store began. The number is for people: a count
 -- that fails stops nothing.
-function Shard.count_in_all(what)
-  pcall(call, 'HINCRBY', K.notes(), what, 1)
+function Shard.count_in_all(what, n)
+  pcall(call, 'HINCRBY', K.notes(), what, n)
 end
 
 -- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.

@@ -10,7 +10,7 @@ local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at 
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'keyed', 'lost', 'observed',
+local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'lost', 'observed',
   'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
   'permit_turns', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
@@ -82,18 +82,6 @@ function RebuildPages.kind(queue, text)
   end
 end
 
--- A unique key is truth. It is found by its job, to be freed when that is dropped before its time.
-function RebuildPages.unique(field, held)
-  Enqueue.drop_if_over(field, held)
-  local job = call('HEXISTS', K.unique(), field) == 1 and match(held, '^(%S+ %S+)')
-  if job then call('HSETNX', K.keyed(), job, field) end
-end
-
-function RebuildPages.keyed(job, field)
-  local held = call('HGET', K.unique(), field) or ''
-  if match(held, '^(%S+ %S+)') ~= job then call('HDEL', K.keyed(), job) end
-end
-
 -- Counts, and what is known of a task, end in the time when they last changed; a mark does not.
 function RebuildPages.count(key, name, text)
   if name:sub(1, 1) == '#' or name == '' then return end
@@ -132,8 +120,8 @@ end
 -- What is looked at field by field of a hash of this kind. A rate is over once it could start a
 -- full burst again; where it was the last thing of its task, no start writes that down.
 function RebuildPages.look_of(kind)
-  local looks = { kinds = RebuildPages.kind, unique = RebuildPages.unique,
-    keyed = RebuildPages.keyed, indexed_tasks = RebuildPages.indexed_task,
+  local looks = { kinds = RebuildPages.kind, unique = Enqueue.drop_if_over,
+    indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end,
     notes = function(name) call('HDEL', K.notes(), name) end }
