@@ -30,6 +30,15 @@ def read_forwarding(text: bytes) -> Forwarding:
     return Forwarding(int(text.split()[0].lstrip(b"<>")), not text.isdigit())
 
 
+class Settings(NamedTuple):
+    """A field of ``limits``, and what is stored with it; without a name the configuration's."""
+
+    field: bytes
+    text: bytes
+    stamp: bytes
+    configured: bytes
+
+
 class Left(IntEnum):
     """Whether a workspace that got a parent on another shard has left for it."""
 
@@ -187,11 +196,18 @@ class MovesStore(OperatorStore):
             raise _late(workspace)
         return Left(left)
 
-    def shard_settings(self) -> Iterator[tuple[bytes, list[list[bytes]]]]:
-        """Yield pages of the limits that concern all shards: retention, and rows."""
-        for retention, *rows in self._steps("shard_settings", count=SETTINGS_AT_ONCE):
-            yield retention, rows
+    def shard_settings(self) -> tuple[bytes, dict[bytes, Settings]]:
+        """Return the retention of dead letters, and the limits that concern all shards by field."""
+        stamps, configured = (dict(self._scan(kind)) for kind in ("stored_by", "configured"))
+        found = {b"": Settings(b"", b"", b"", configured.get(b"", b""))}
+        for field, text in self._scan("limits"):
+            source, mark, scope = field.partition(b":")
+            if source == b"configured" or (mark and not scope.startswith(b"workspace:")):
+                stored = stamps.get(field, b""), configured.get(field, b"")
+                found[field] = Settings(field, text, *stored)
+        notes = self.engine.keys.key("notes")
+        return self.engine.command("HGET", notes, "retention") or b"", found
 
-    def put_shard_settings(self, retention: bytes, rows: Sequence[Sequence[bytes]]) -> None:
+    def put_shard_settings(self, retention: bytes, rows: Sequence[Settings]) -> None:
         text = b"".join(field + b"\n" for row in rows for field in row)
         self._call_indexed("put_shard_settings", retention=retention, rows=text)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import uniform
+
+from fairqueue._utils import is_readable
 
 SLACK_SECONDS = 5.0
 """How long an armed wait may take to end after its time is up."""
@@ -49,9 +52,11 @@ class Waiter(ABC):
     def disarm(self) -> bool:
         """End the wait before its time; True: woken meanwhile."""
 
-    @abstractmethod
     def wait(self, seconds: float) -> bool:
         """Arm, block and collect: True if woken within ``seconds``."""
+        self.arm(seconds)
+        left = max(0.0, self.answered_by - time.monotonic())
+        return self.collect() if is_readable([self.fileno()], left) else self.disarm()
 
     @abstractmethod
     def close(self) -> None:

@@ -28,7 +28,9 @@ NOT_OPERATIONS = {
     "keep_parent",
     "keep_forwarding",
     "look",
+    "moving",
     "names_parents",
+    "shard_settings",
     "waiter",
     "would_store",
 }

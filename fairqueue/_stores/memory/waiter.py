@@ -61,23 +61,19 @@ class MemoryWaiter(Waiter):
 
     def arm(self, seconds: float) -> None:
         """Start waiting; the queues take turns in being tried first."""
-        if self._enlist():
-            self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
-            self._alarm = threading.Timer(max(0.0, seconds), self._ring)
-            self._alarm.daemon = True
-            self._alarm.start()
-
-    def _enlist(self) -> bool:
         with self._lock:
             if self._armed:
-                return False
+                return
             self._armed = True
             self.fileno()
             tokens = [token.encode() for token in self._tokens()]
             self._turn = (self._turn + 1) % len(tokens)
             self.tokens = tokens[self._turn :] + tokens[: self._turn]
             self._shared.wait(self)
-        return True
+        self.answered_by = time.monotonic() + seconds + SLACK_SECONDS
+        self._alarm = threading.Timer(max(0.0, seconds), self._ring)
+        self._alarm.daemon = True
+        self._alarm.start()
 
     def wake(self, token: bytes) -> None:
         """Take a token; called with the lock held."""
@@ -100,12 +96,6 @@ class MemoryWaiter(Waiter):
         return self._end() is not None
 
     def disarm(self) -> bool:
-        return self._end() is not None
-
-    def wait(self, seconds: float) -> bool:
-        """Block until woken or time is up."""
-        self._enlist()
-        is_readable([self.fileno()], max(0.0, seconds))
         return self._end() is not None
 
     def _end(self) -> bytes | None:

@@ -115,14 +115,6 @@ class RedisWaiter(Waiter):
         else:
             self._wire.ask(*words, within=within)
 
-    def wait(self, seconds: float) -> bool:
-        """Block until woken or time is up; a connection that stays silent beyond that is dead."""
-        self.arm(seconds)
-        if not self._readable(max(0.0, self.answered_by - time.monotonic())):
-            self._drop()
-            return False
-        return self.collect()
-
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""
         if self._armed and self._connection is not None and not self._engine.is_silent:

@@ -17,7 +17,7 @@ from fairqueue._stores.layout import (
     moves_from,
 )
 from fairqueue._stores.limits_text import widened
-from fairqueue._stores.moves import SETTINGS_AT_ONCE
+from fairqueue._stores.moves import SETTINGS_AT_ONCE, Settings
 from fairqueue._stores.sharded.carrier import Hold, Move, Places, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
@@ -273,9 +273,10 @@ def _give_settings(source: Store, target: Store) -> None:
     namespace of one shard are marked where they are now wider than a shard.
     """
     for _ in range(GIVEN_MOST):
-        retention, here = _settings_of(source, widened=widened)
-        kept, there = _settings_of(target)
-        rows = [[field, b"", b"", b""] for field in there.keys() - here.keys()]
+        retention, stored = source.shard_settings()
+        kept, there = target.shard_settings()
+        here = {field: _widened(row) for field, row in stored.items()}
+        rows = [Settings(field, b"", b"", b"") for field in there.keys() - here.keys()]
         rows += [row for field, row in here.items() if there.get(field) != row]
         if not rows and retention == kept:
             return
@@ -283,18 +284,10 @@ def _give_settings(source: Store, target: Store) -> None:
             target.put_shard_settings(retention, rows[first : first + SETTINGS_AT_ONCE])
 
 
-def _settings_of(
-    shard: Store, *, widened: Callable[[str, str], str] = lambda _, text: text
-) -> tuple[bytes, dict[bytes, list[bytes]]]:
-    """Return the retention of dead letters, and the other settings by field."""
-    kept, found = b"", dict[bytes, list[bytes]]()
-    for retention, rows in shard.shard_settings():
-        kept = retention
-        for row in rows:
-            for at in (1, 3):
-                row[at] = widened(row[0].decode(), row[at].decode()).encode()
-            found[row[0]] = row
-    return kept, found
+def _widened(row: Settings) -> Settings:
+    texts = (widened(row.field.decode(), text.decode()) for text in (row.text, row.configured))
+    text, configured = map(str.encode, texts)
+    return row._replace(text=text, configured=configured)
 
 
 def _has_jobs(shard: Store) -> bool:

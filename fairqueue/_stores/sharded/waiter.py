@@ -14,7 +14,6 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
 from fairqueue._threads import native_select
-from fairqueue._utils import is_readable
 from fairqueue.errors import StoreUnavailable
 
 
@@ -156,12 +155,6 @@ class ShardedWaiter(Waiter):
 
     def disarm(self) -> bool:
         """End the wait before its time."""
-        return self.collect()
-
-    def wait(self, seconds: float) -> bool:
-        """Arm, block and collect."""
-        self.arm(seconds)
-        is_readable([self.fileno()], max(0.0, self.answered_by - time.monotonic()))
         return self.collect()
 
     def close(self) -> None:
