@@ -95,6 +95,10 @@ class JobContext:
     """Whether its worker stops: then what must be stored is not tried any longer."""
     steps: Any = field(default=None, repr=False)
     """Those of :mod:`fairqueue.step`, once it has used any."""
+    around: Callable[[JobContext], AbstractContextManager[None] | None] | None = field(
+        default=None, repr=False
+    )
+    """Returns a context for the task's body, or raises if that must not begin."""
     children: Any = field(default=None, repr=False)
     """Makes what sends tasks and reads their results; None: children run in place."""
     progress: tuple[Any, Any, Any] | None = None
@@ -215,20 +219,26 @@ def _refuse_context_of_its_own(frame: FrameType | None) -> None:
         frame = frame.f_back
 
 
-class run_context(AbstractContextManager[JobContext]):  # noqa: N801 - called as a function
+def enter_run(job: JobContext) -> Any:
+    """Make a job the running one, until :func:`leave_run` gets what this returns."""
+    return _job.set(job), _workspace.set(None)
+
+
+def leave_run(entered: Any) -> None:
+    """The job does not run here any more."""
+    job_token, workspace_token = entered
+    _workspace.reset(workspace_token)
+    _job.reset(job_token)
+
+
+@contextmanager
+def run_context(job: JobContext) -> Iterator[JobContext]:
     """Make a job the running one inside the block (for adapters)."""
-
-    def __init__(self, job: JobContext) -> None:
-        self._job = job
-
-    def __enter__(self) -> JobContext:
-        self._tokens = _job.set(self._job), _workspace.set(None)
-        return self._job
-
-    def __exit__(self, *_: object) -> None:
-        job_token, workspace_token = self._tokens
-        _workspace.reset(workspace_token)
-        _job.reset(job_token)
+    entered = enter_run(job)
+    try:
+        yield job
+    finally:
+        leave_run(entered)
 
 
 @contextmanager
@@ -292,16 +302,12 @@ def _with_stand_in(
     return body
 
 
-def mark_body(
-    function: Callable[..., Any],
-    around: Callable[[JobContext], AbstractContextManager[None] | None],
-) -> Callable[..., Any]:
+def mark_body(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a task's function so that the running job records when it begins and returns.
 
     What is published after it returns (retries, callbacks, the rest of a chain) is a continuation,
-    and capacity never refuses it. The function runs inside ``around(job)``, if that is a context. A
-    call outside a job,
-    or from another task's body, goes straight through; a wrapped function is returned as it is.
+    and capacity never refuses it. A call outside a job, or from another task's body, goes straight
+    through; a wrapped function is returned as it is.
     """
     if getattr(function, "marked_by_fairqueue", False):
         return function
@@ -313,7 +319,7 @@ def mark_body(
             return function(*args, **kwargs)
         job.body_entered = True
         try:
-            context = around(job)
+            context = None if job.around is None else job.around(job)
             if context is None:
                 return function(*args, **kwargs)
             with context:

@@ -49,7 +49,7 @@ def check_actor_options(options: Mapping[str, Any], settings: fairqueue.Settings
             f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
         )
     if options.get("on_unavailable") is not None:
-        with translated_errors():
+        with translated_errors:
             adapters.check_on_unavailable(options["on_unavailable"], settings)
 
 

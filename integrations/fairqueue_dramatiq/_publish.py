@@ -186,7 +186,7 @@ class Publisher:
         if batches.active is not None:
             return batches.active.add(self.core, new, name=message.message_id, stored=done)
         try:
-            with translated_errors():
+            with translated_errors:
                 job = self.core.publish_job(new, is_new=True)
         except fairqueue.StoreUnavailable as error:
             if not may_run_inline(self._broker, message, self.core, error):
@@ -235,7 +235,7 @@ class Publisher:
                 new = self._new_job(queue, message, delay, options, workspace, **named)
                 is_new = job_id not in tried if how else None
                 tried.add(job_id)
-                with translated_errors():
+                with translated_errors:
                     return self.core.publish_job(new, is_new=is_new)
 
             return adapters.publish_or_default(describe(message), workspace, send)
