@@ -82,7 +82,7 @@ def _size(kind: str, text: str) -> int:
 
 
 def _check_bytes(kind: str, name: str) -> str:
-    size = _size(f"{kind} name", name)
+    size = len(name) if name.isascii() else _size(f"{kind} name", name)
     if size > MAX_BYTES[kind]:
         raise ConfigurationError(
             f"the {kind} name {name[:40]!r}… is {size} bytes long, "

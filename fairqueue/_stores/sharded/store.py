@@ -118,8 +118,9 @@ class ShardedStore(ShardedLimits, OwnMethods):
         self, home: Store, job: Job, admission: Admission
     ) -> Admission | Published:
         """Add what other shards know: the parent job's lease, and the job on its old shard."""
-        fence, at = admission.parent_fence, self.layout.places(job.workspace)[0]
-        left = self.shards[at] if self.layout.mark.to is not None else home
+        fence, left = admission.parent_fence, home
+        if self.layout.mark.to is not None:
+            left = self.shards[self.layout.places(job.workspace)[0]]
         if left is not home:
             if not admission.is_new and left.has_ended(job):
                 return Published(Ended.REPEATED, job.id)
