@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from functools import cache, partial, wraps
 from inspect import CO_GENERATOR
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from fairqueue._types import Tick
@@ -143,13 +143,20 @@ def current() -> JobContext | None:
     return _job.get() or _stand_in_job()
 
 
-def running_job(store_id: str | None = None) -> JobContext | None:
+class _Store(Protocol):
+    @property
+    def store_id(self) -> str: ...
+
+
+def running_job(store: _Store | None = None) -> JobContext | None:
     """Return the running job, which has a lease; None outside a job, and for a stand-in.
 
-    With ``store_id`` (``queue.store.store_id``): only if its lease is in that store.
+    With a ``store``: only if its lease is in that store.
     """
     job = _job.get()
-    return job if job is not None and store_id in {None, job.store_id} else None
+    if job is None or (store is not None and store.store_id != job.store_id):
+        return None
+    return job
 
 
 def _stand_in_job() -> JobContext | None:
@@ -169,13 +176,13 @@ def current_workspace() -> str | None:
     return None if job is None else job.workspace
 
 
-def parent_fence(store_id: str) -> int | None:
+def parent_fence(store: _Store) -> int | None:
     """The fence of the running job, which a publish from here to its own store needs to be valid.
 
     None outside a job, in one that was acked early, and for any other store: there the fence means
     nothing.
     """
-    job = running_job(store_id)
+    job = running_job(store)
     return job.fence if job is not None and job.redeliverable else None
 
 

@@ -140,7 +140,7 @@ class Publisher:
     def _publish(
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
-        running = adapters.running_job(self.core.store.store_id)
+        running = adapters.running_job(self.core.store)
         is_child = running is not None and adapters.PARENT in message.options
         if running is not None and (running.body_returned or is_child):
             self._continue(running, queue, message, delay)
@@ -259,7 +259,7 @@ class Publisher:
             priority=priority_of(self._broker, message),
             delay_seconds=delay_seconds(message, delay),
             group=group_of(message.options),
-            parent_fence=adapters.parent_fence(self.core.store.store_id),
+            parent_fence=adapters.parent_fence(self.core.store),
             tick=adapters.tick_of(message.message_id),
             **vars(options),
             **how,

@@ -137,7 +137,7 @@ def _send(
     core: FairQueue, job: Publication, stored: Callable[[], object], workspace: str | None
 ) -> None:
     job.workspace = workspace
-    follows = job.exempt and adapters.running_job(core.store.store_id) is not None
+    follows = job.exempt and adapters.running_job(core.store) is not None
     if follows:
         job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
 
@@ -176,7 +176,7 @@ def describe(
     """Read a job from a message, without its payload; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
     call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
-    running = adapters.running_job(core.store.store_id)
+    running = adapters.running_job(core.store)
     exempt, is_child = _is_exempt(call.fields, running), _is_child(call.fields, running)
     task_id, job_id, other_id = str(call.fields.get("id") or ""), None, None
     goes_on = running is not None and _goes_on(call.fields)
@@ -243,7 +243,7 @@ def workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> 
 
 def follows_from_job(fields: Mapping[str, Any], core: FairQueue) -> bool:
     """Whether a job of this core's store runs here, and this call is its retry or continuation."""
-    running = adapters.running_job(core.store.store_id)
+    running = adapters.running_job(core.store)
     return running is not None and _is_exempt(fields, running)
 
 
