@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from functools import cache, partial, wraps
 from inspect import CO_GENERATOR
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from fairqueue._types import Tick
@@ -95,6 +95,10 @@ class JobContext:
     """Whether its worker stops: then what must be stored is not tried any longer."""
     steps: Any = field(default=None, repr=False)
     """Those of :mod:`fairqueue.step`, once it has used any."""
+    around: Callable[[JobContext], AbstractContextManager[None] | None] | None = field(
+        default=None, repr=False
+    )
+    """Returns a context for the task's body, or raises if that must not begin."""
     children: Any = field(default=None, repr=False)
     """Makes what sends tasks and reads their results; None: children run in place."""
     progress: tuple[Any, Any, Any] | None = None
@@ -139,13 +143,20 @@ def current() -> JobContext | None:
     return _job.get() or _stand_in_job()
 
 
-def running_job(store_id: str | None = None) -> JobContext | None:
+class _Store(Protocol):
+    @property
+    def store_id(self) -> str: ...
+
+
+def running_job(store: _Store | None = None) -> JobContext | None:
     """Return the running job, which has a lease; None outside a job, and for a stand-in.
 
-    With ``store_id`` (``queue.store.store_id``): only if its lease is in that store.
+    With a ``store``: only if its lease is in that store.
     """
     job = _job.get()
-    return job if job is not None and store_id in {None, job.store_id} else None
+    if job is None or (store is not None and store.store_id != job.store_id):
+        return None
+    return job
 
 
 def _stand_in_job() -> JobContext | None:
@@ -165,13 +176,13 @@ def current_workspace() -> str | None:
     return None if job is None else job.workspace
 
 
-def parent_fence(store_id: str) -> int | None:
+def parent_fence(store: _Store) -> int | None:
     """The fence of the running job, which a publish from here to its own store needs to be valid.
 
     None outside a job, in one that was acked early, and for any other store: there the fence means
     nothing.
     """
-    job = running_job(store_id)
+    job = running_job(store)
     return job.fence if job is not None and job.redeliverable else None
 
 
@@ -215,20 +226,26 @@ def _refuse_context_of_its_own(frame: FrameType | None) -> None:
         frame = frame.f_back
 
 
-class run_context(AbstractContextManager[JobContext]):  # noqa: N801 - called as a function
+def enter_run(job: JobContext) -> Any:
+    """Make a job the running one, until :func:`leave_run` gets what this returns."""
+    return _job.set(job), _workspace.set(None)
+
+
+def leave_run(entered: Any) -> None:
+    """The job does not run here any more."""
+    job_token, workspace_token = entered
+    _workspace.reset(workspace_token)
+    _job.reset(job_token)
+
+
+@contextmanager
+def run_context(job: JobContext) -> Iterator[JobContext]:
     """Make a job the running one inside the block (for adapters)."""
-
-    def __init__(self, job: JobContext) -> None:
-        self._job = job
-
-    def __enter__(self) -> JobContext:
-        self._tokens = _job.set(self._job), _workspace.set(None)
-        return self._job
-
-    def __exit__(self, *_: object) -> None:
-        job_token, workspace_token = self._tokens
-        _workspace.reset(workspace_token)
-        _job.reset(job_token)
+    entered = enter_run(job)
+    try:
+        yield job
+    finally:
+        leave_run(entered)
 
 
 @contextmanager
@@ -292,16 +309,12 @@ def _with_stand_in(
     return body
 
 
-def mark_body(
-    function: Callable[..., Any],
-    around: Callable[[JobContext], AbstractContextManager[None] | None],
-) -> Callable[..., Any]:
+def mark_body(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a task's function so that the running job records when it begins and returns.
 
     What is published after it returns (retries, callbacks, the rest of a chain) is a continuation,
-    and capacity never refuses it. The function runs inside ``around(job)``, if that is a context. A
-    call outside a job,
-    or from another task's body, goes straight through; a wrapped function is returned as it is.
+    and capacity never refuses it. A call outside a job, or from another task's body, goes straight
+    through; a wrapped function is returned as it is.
     """
     if getattr(function, "marked_by_fairqueue", False):
         return function
@@ -313,7 +326,7 @@ def mark_body(
             return function(*args, **kwargs)
         job.body_entered = True
         try:
-            context = around(job)
+            context = None if job.around is None else job.around(job)
             if context is None:
                 return function(*args, **kwargs)
             with context:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from fairqueue._keys import decode, decode_job, encode, encode_job, encode_task
@@ -85,15 +85,18 @@ def publish_text(job: Job, admission: Admission, shards: str = "", *, names: boo
 _USUAL = Admission(), Admission(is_new=True)
 
 
-def _options(job: Job, admission: Admission) -> Iterator[str]:
-    yield str(job.delay_seconds or 0)
-    yield str((admission.exempt and admission.retry_of) or int(admission.exempt))
-    yield str(int(admission.without_workspace))
-    yield str(admission.parent_fence or "")
-    yield encode(admission.group or "")
-    for seconds in (job.expires_seconds, admission.unique_for):
-        yield "" if seconds is None else repr(float(seconds))
-    yield encode(admission.unique_key or "")
+def _options(job: Job, admission: Admission) -> Sequence[str]:
+    expires, unique_for = job.expires_seconds, admission.unique_for
+    return (
+        str(job.delay_seconds or 0),
+        str((admission.exempt and admission.retry_of) or int(admission.exempt)),
+        str(int(admission.without_workspace)),
+        str(admission.parent_fence or ""),
+        encode(admission.group or ""),
+        "" if expires is None else repr(float(expires)),
+        "" if unique_for is None else repr(float(unique_for)),
+        encode(admission.unique_key or ""),
+    )
 
 
 OUTCOMES = {

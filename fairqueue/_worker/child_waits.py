@@ -56,7 +56,7 @@ class ChildWaits:
     ) -> None:
         """Remember what was sent, and where; ``name`` is its id in its framework."""
         of = str(workspace or core.settings.default_workspace)
-        by = core if running_job(core.store.store_id) is not None else None
+        by = core if running_job(core.store) is not None else None
         self._sent.keep(name, Sent(by, of, queue, task, job))
 
     def sent(self, name: str) -> Sent | None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 from fairqueue._chores import Chores as Chores
 from fairqueue._context import current_workspace as current_workspace
 from fairqueue._context import direct_calls as direct_calls
+from fairqueue._context import enter_run as enter_run
+from fairqueue._context import leave_run as leave_run
 from fairqueue._context import mark_body as mark_body
 from fairqueue._context import parent_fence as parent_fence
 from fairqueue._context import run_context as run_context

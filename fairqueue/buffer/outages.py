@@ -150,7 +150,7 @@ class Outages:
         """Return a workspace's shard; a new one is probed: a call to it may hang for seconds."""
         shard = self._store.expected_home(workspace)
         name = shard.engine.server
-        if name not in self._breakers:
+        if name not in self._breakers or not shard.engine.is_hurried:
             self._breakers[name] = shard.engine.breaker
             shard.engine.is_hurried = True
             self._start()

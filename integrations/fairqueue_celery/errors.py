@@ -6,8 +6,6 @@ unchanged after one call.
 
 from __future__ import annotations
 
-from functools import partial
-
 from kombu.exceptions import OperationalError
 
 import fairqueue
@@ -30,8 +28,7 @@ class BatchInterrupted(fairqueue.errors.BatchInterrupted, OperationalError):
     """The store went away while a batch was sent. See ``stored`` and ``unknown``."""
 
 
-let_through = partial(
-    adapters.translate_errors,
+let_through = adapters.translate_errors(
     {
         fairqueue.CapacityExceeded: CapacityExceeded,
         fairqueue.LeaseLost: LeaseLost,

@@ -7,7 +7,7 @@ atomically.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -146,20 +146,25 @@ class MoveIn:
 
     def __init__(self, source: KombuLists, near: KombuLists, core: FairQueue) -> None:
         self._source, self._core = source, core
-        self._spread = SpreadAdoption(core, source) if is_spread(core) else None
-        self._near = source if self._spread else near
-        self._same = are_same(source, self._near)
+        self._adoptions: list[Adoption] = [] if is_spread(core) else [Adoption(core, near)]
+        if is_spread(core) or not are_same(source, near):
+            self._adoptions.append(SpreadAdoption(core, source))
+
+    def _names(self, queues: Sequence[str]) -> list[str]:
+        found = {queue for adoption in self._adoptions for queue in adoption.lists.queues()}
+        return list(queues) or sorted(found)
 
     def survey(self, holders: Sequence[str], queues: Sequence[str]) -> Moved:
         """What :meth:`run` would do."""
         held = list(self._source.held())
         found = Moved(holders=list(holders) if held else [])
-        names = queues or sorted({*self._source.queues(), *self._near.queues()})
-        found.queues = {queue: self._waiting(queue) for queue in names}
+        every = [adoption.lists for adoption in self._adoptions]
+        for queue in self._names(queues):
+            found.queues[queue] = sum(lists.waiting(queue) for lists in every)
+            for message in chain.from_iterable(lists.messages(queue) for lists in every):
+                found.note(as_job(message, self._core))
         known = [one for one in held if one.queue and (not queues or one.queue in queues)]
         found.left_unknown = sum(one.queue is None for one in held)
-        for message in chain.from_iterable(map(self._messages, names)):
-            found.note(as_job(message, self._core))
         if holders:
             found.left_held = len(known)
             return found
@@ -169,28 +174,18 @@ class MoveIn:
             found.note(as_job(json.dumps(one.message).encode(), self._core))
         return found
 
-    def _messages(self, queue: str) -> Iterator[bytes]:
-        yield from self._source.messages(queue)
-        if not self._same:
-            yield from self._near.messages(queue)
-
-    def _waiting(self, queue: str) -> int:
-        near = 0 if self._same else self._near.waiting(queue)
-        return self._source.waiting(queue) + near
-
     def run(self, holders: Sequence[str], queues: Sequence[str], progress: Progress) -> Moved:
         """Move; what ``holders``, live workers, hold unacknowledged is left to them."""
         moved = Moved(holders=list(holders))
         self._core.jobs.suspend_imports(0)
-        if self._spread:
-            self._spread.finish_earlier(partial(self._note, moved, progress))
+        for adoption in self._adoptions:
+            adoption.finish_earlier(partial(self._note, moved, progress))
         self._restore(moved, queues)
-        names = list(queues) or sorted({*self._source.queues(), *self._near.queues()})
-        if not self._same:
-            _transfer(self._source, self._near, names)
-            names = list(queues) or sorted({*names, *self._near.queues()})
-        for queue in names:
-            self._adopt(queue, moved, progress)
+        for queue in self._names(queues):
+            note = partial(self._note, moved, progress, queue)
+            for adoption in self._adoptions:
+                while adoption.adopt(queue, most=10_000, progress=note):
+                    continue
         return moved
 
     def _restore(self, moved: Moved, queues: Sequence[str]) -> None:
@@ -209,12 +204,6 @@ class MoveIn:
         moved.queues[queue] = moved.queues.get(queue, 0) + 1
         moved.note(job)
         progress(1)
-
-    def _adopt(self, queue: str, moved: Moved, progress: Progress) -> None:
-        adoption = self._spread or Adoption(self._core, self._near)
-        note = partial(self._note, moved, progress, queue)
-        while adoption.adopt(queue, most=10_000, progress=note):
-            continue
 
 
 class MoveBack:

@@ -26,7 +26,7 @@ from fairqueue_celery._config.address import collect_failover_settings, read_add
 from fairqueue_celery._config.options import split_options
 from fairqueue_celery._consume.leases import FAILED
 from fairqueue_celery._worker.eager import of_direct_call
-from fairqueue_celery._worker.task import mark_bodies
+from fairqueue_celery._worker.task import if_leased, mark_bodies
 
 OF_BROKER = ("broker_url", "broker_read_url", "broker_write_url", "broker_use_ssl")
 VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
@@ -130,6 +130,7 @@ class CeleryJobs(Jobs):
         context = JobContext(
             *(job.id, job.workspace, lease.fence, lease.deliveries, self.queue.store.store_id),
             task=job.task,
+            around=if_leased,
             message_id=request["id"],
             store=lambda: self.queue.store,
         )

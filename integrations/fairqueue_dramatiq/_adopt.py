@@ -83,7 +83,7 @@ class AdoptingConsumer(Consumer):
         What cannot be adopted goes to the broker's own dead letters, so that it blocks no others.
         StoreUnavailable: the user's Redis refuses that, as when it is out of memory.
         """
-        with translated_errors(), translated_redis_errors():
+        with translated_errors, translated_redis_errors():
             self._adopt_next()
 
     def _adopt_next(self) -> None:

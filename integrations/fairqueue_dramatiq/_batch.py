@@ -35,7 +35,7 @@ def batch(broker: Broker) -> AbstractContextManager[None]:
 
 
 def _send(collected: adapters.Batch) -> None:
-    with translated_errors():
+    with translated_errors:
         collected.send()
 
 

@@ -21,6 +21,7 @@ from fairqueue.adapters import (
     Ticker,
     UnknownTaskBackoff,
     failure_reason,
+    mark_body,
     settings_summary,
 )
 from fairqueue.metrics import Server, serve_worker
@@ -29,7 +30,7 @@ from fairqueue_dramatiq._adopt import AdoptingConsumer, AdoptionThread
 from fairqueue_dramatiq._claims import Claims
 from fairqueue_dramatiq._consumer import FairConsumer
 from fairqueue_dramatiq._failures import report_failure
-from fairqueue_dramatiq._hooks import Hooks, mark_actor
+from fairqueue_dramatiq._hooks import Hooks
 from fairqueue_dramatiq._interrupts import Interrupts
 from fairqueue_dramatiq._messages import LeasedMessage, decode_job, describe
 from fairqueue_dramatiq._publish import Publisher, follow_waits
@@ -99,9 +100,10 @@ class BrokerProxy:
 
         thread.process_message = process_message
 
-    def mark(self, actor: Any) -> None:
-        """Make a declared actor record when its function runs."""
-        mark_actor(actor, self._interrupts)
+    @staticmethod
+    def mark(actor: Any) -> None:
+        """Make a declared actor record when its function runs: only then may it be interrupted."""
+        actor.fn = mark_body(actor.fn)
 
     # A worker's life
 

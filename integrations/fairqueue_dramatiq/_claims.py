@@ -141,7 +141,7 @@ class Claims:
     def reject(self, lease: Lease, *, reason: str, details: str = "") -> None:
         """Move the job to the dead letters of its workspace."""
         try:
-            with translated_errors():
+            with translated_errors:
                 self.core.reject(lease, reason=reason, details=details)
         except LeaseLost:
             logger.info("job %r was not moved to the dead letters: its lease is lost", lease.job.id)
@@ -185,7 +185,7 @@ class Claims:
             return
         try:
             while time.monotonic() < end and not until():
-                with translated_errors():
+                with translated_errors:
                     self._step(end)
         finally:
             self._leading.release()
@@ -312,7 +312,7 @@ class Claims:
             self.keeper.forget(lease.fence)
         for lease in leases:
             try:
-                with translated_errors():
+                with translated_errors:
                     self.core.release(lease, **how)
             except LeaseLost:
                 logger.info("job %r was not given back: its lease is lost", lease.job.id)
@@ -349,7 +349,7 @@ class Claims:
 
     def _all_reported(self) -> bool:
         try:
-            with self._leading, translated_errors():
+            with self._leading, translated_errors:
                 if self._finishes:
                     self._claim(tuple(self._finishes), 0)
         except Exception as error:  # noqa: BLE001 - it is logged, and tried again

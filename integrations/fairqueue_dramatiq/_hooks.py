@@ -79,8 +79,7 @@ class Hooks:
             raise SkipMessage(f"job {lease.job.id!r} {why} before it began")
         message.begun = True
         keeper.started(lease.fence)
-        message.context = adapters.run_context(self._job_context(message))
-        message.context.__enter__()
+        message.context = adapters.enter_run(self._job_context(message))
         message.trace = self._claims().core.tracing.run(message.options, _traced(message))
 
     def _job_context(self, message: LeasedMessage) -> fairqueue.JobContext:
@@ -94,6 +93,7 @@ class Hooks:
             store_id=core.store.store_id,
             store=lambda: core.store,
             task=lease.job.task,
+            around=partial(_around, self._interrupts),
             message_id=message.message_id,
             gives_up=claims.draining.is_set,
             is_lost=partial(keeper.is_lost, lease.fence),
@@ -125,7 +125,7 @@ class Hooks:
             if (job := adapters.running_job()) is not None:
                 succeeded = message.error is None and not (message.lost or message.discarded)
                 self._claims().core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
-            context.__exit__(None, None, None)
+            adapters.leave_run(context)
 
     def _emit_end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
         job = adapters.running_job()
@@ -184,11 +184,6 @@ def _traced(message: LeasedMessage) -> adapters.TracedDelivery:
         waited_seconds=lease.waited_seconds,
         runnable_seconds=lease.runnable_seconds,
     )
-
-
-def mark_actor(actor: Any, interrupts: Interrupts) -> None:
-    """Make an actor record when its function runs: only then may it be interrupted."""
-    actor.fn = adapters.mark_body(actor.fn, partial(_around, interrupts))
 
 
 @contextmanager

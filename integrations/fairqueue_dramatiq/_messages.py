@@ -6,7 +6,6 @@ import logging
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from dramatiq.broker import Broker, MessageProxy
@@ -58,7 +57,7 @@ class LeasedMessage(MessageProxy):
         """This run does not count: the lease is lost, or the job was cancelled."""
         self.dead_letter_reason: str | None = None
         """Set if the job becomes a dead letter of the core once Dramatiq rejects it."""
-        self.context: AbstractContextManager[Any] | None = None
+        self.context: Any = None
         self.trace: TracedRun | None = None
         """Its run's span."""
         self._keeps_exception = keeps_exception

@@ -49,7 +49,7 @@ def check_actor_options(options: Mapping[str, Any], settings: fairqueue.Settings
             f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
         )
     if options.get("on_unavailable") is not None:
-        with translated_errors():
+        with translated_errors:
             adapters.check_on_unavailable(options["on_unavailable"], settings)
 
 
@@ -166,7 +166,7 @@ def _named_or_current(call: Call, core: fairqueue.FairQueue) -> str | None:
 
 def exempt_workspace(broker: Broker, message: Any, core: fairqueue.FairQueue) -> str | None:
     """The workspace of what must not be lost; if it is unresolved, that of the running job."""
-    running = adapters.running_job(core.store.store_id)
+    running = adapters.running_job(core.store)
     if running is not None and message.options.get("retries"):
         return running.workspace
     resolve = partial(workspace_of, broker, message, core, must_publish=True)

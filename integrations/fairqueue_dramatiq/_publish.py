@@ -140,7 +140,7 @@ class Publisher:
     def _publish(
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
-        running = adapters.running_job(self.core.store.store_id)
+        running = adapters.running_job(self.core.store)
         is_child = running is not None and adapters.PARENT in message.options
         if running is not None and (running.body_returned or is_child):
             self._continue(running, queue, message, delay)
@@ -186,7 +186,7 @@ class Publisher:
         if batches.active is not None:
             return batches.active.add(self.core, new, name=message.message_id, stored=done)
         try:
-            with translated_errors():
+            with translated_errors:
                 job = self.core.publish_job(new, is_new=True)
         except fairqueue.StoreUnavailable as error:
             if not may_run_inline(self._broker, message, self.core, error):
@@ -235,7 +235,7 @@ class Publisher:
                 new = self._new_job(queue, message, delay, options, workspace, **named)
                 is_new = job_id not in tried if how else None
                 tried.add(job_id)
-                with translated_errors():
+                with translated_errors:
                     return self.core.publish_job(new, is_new=is_new)
 
             return adapters.publish_or_default(describe(message), workspace, send)
@@ -259,7 +259,7 @@ class Publisher:
             priority=priority_of(self._broker, message),
             delay_seconds=delay_seconds(message, delay),
             group=group_of(message.options),
-            parent_fence=adapters.parent_fence(self.core.store.store_id),
+            parent_fence=adapters.parent_fence(self.core.store),
             tick=adapters.tick_of(message.message_id),
             **vars(options),
             **how,

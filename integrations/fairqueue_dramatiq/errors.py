@@ -5,8 +5,6 @@ Only a MiddlewareError leaves a hook, and only a ConnectionClosed makes a consum
 
 from __future__ import annotations
 
-from functools import partial
-
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Interrupt, MiddlewareError, SkipMessage
 
@@ -69,8 +67,7 @@ class CancelledInterrupt(RunInterrupt):
     """The job was cancelled and will not run again."""
 
 
-translated_errors = partial(
-    adapters.translate_errors,
+translated_errors = adapters.translate_errors(
     {
         fairqueue.CapacityExceeded: CapacityExceeded,
         fairqueue.LeaseLost: LeaseLost,

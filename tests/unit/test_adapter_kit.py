@@ -199,8 +199,8 @@ def test_a_marked_body_is_recorded_in_its_job() -> None:
         inner()
         raise LookupError
 
-    marked_inner, marked_outer = mark_body(inner, around), mark_body(outer, around)
-    job = JobContext("j1", "ada", 7, 1, "store")
+    marked_inner, marked_outer = mark_body(inner), mark_body(outer)
+    job = JobContext("j1", "ada", 7, 1, "store", around=around)
     with run_context(job), pytest.raises(LookupError):
         marked_outer()
     assert seen == [(True, False)]

@@ -24,14 +24,14 @@ def is_traced() -> bool:
 
     Asked at each call: a library may begin and end at any time, as after a worker's fork.
     """
-    methods = (
+    for method, own in (
         (redis.Redis.execute_command, _OF_CLIENT),
         (redis.Redis.fcall, _OF_COMMANDS),
         (redis.Redis.evalsha, _OF_COMMANDS),
-    )
-    return not all(
-        type(method) is FunctionType and method.__globals__ is own for method, own in methods
-    )
+    ):
+        if type(method) is not FunctionType or method.__globals__ is not own:
+            return True
+    return False
 
 
 class Loans(redis.ConnectionPool):

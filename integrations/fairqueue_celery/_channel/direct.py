@@ -73,7 +73,7 @@ class DirectProducer:
         return (
             how.get("exchange") == ""
             and "task" in (how.get("headers") or ())
-            and all(how.get(name) is None for name in NEEDS_KOMBU)
+            and [*map(how.get, NEEDS_KOMBU)].count(None) == len(NEEDS_KOMBU)
             and isinstance(how.get("reply_to", ""), str)
             and "retry_errors" not in (how.get("retry_policy") or ())
             and Producer.publish is self._kombus

@@ -16,10 +16,11 @@ def register(controller: Any) -> None:
     _worker = weakref.ref(controller)
 
 
-def forget(**_signal: Any) -> None:
-    """The worker has stopped; a child is none either."""
+def forget(sender: Any = None, **_signal: Any) -> None:
+    """This worker has stopped; a child is none either."""
     global _worker  # noqa: PLW0603 - as above
-    _worker = None
+    if sender is None or worker() is sender:
+        _worker = None
 
 
 os.register_at_fork(after_in_child=forget)

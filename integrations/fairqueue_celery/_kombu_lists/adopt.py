@@ -81,7 +81,10 @@ class Adoption:
     """Takes messages from the lists of one Redis into the core on the same Redis."""
 
     def __init__(self, core: FairQueue, lists: KombuLists) -> None:
-        self._core, self._lists = core, lists
+        self._core, self.lists = core, lists
+
+    def finish_earlier(self, progress: Callable[[str, Adopted], Any]) -> None:
+        """Adopt what an interrupted migration has left between: with one step there is none."""
 
     def adopt(
         self, queue: str, *, most: int, progress: Callable[[Adopted], Any] = lambda _: None
@@ -91,12 +94,12 @@ class Adoption:
         Raises FairQueueError while jobs are exported back to that broker.
         """
         done = 0
-        keys = [key for _, key in self._lists.layout.lists(queue)]
-        if not self._lists.client.exists(*keys):  # as a rule: one call for all priorities
+        keys = [key for _, key in self.lists.layout.lists(queue)]
+        if not self.lists.client.exists(*keys):  # as a rule: one call for all priorities
             return done
         for key in keys:
             while done < most:
-                messages = self._lists.client.lrange(key, -READ_AT_ONCE, -1)
+                messages = self.lists.client.lrange(key, -READ_AT_ONCE, -1)
                 if not messages:
                     break
                 for message in reversed(messages):
@@ -147,7 +150,7 @@ class SpreadAdoption(Adoption):
     ) -> int:
         """Adopt up to ``most`` messages from the lists of a queue, the most urgent first."""
         done = 0
-        for _, key in self._lists.layout.lists(queue):
+        for _, key in self.lists.layout.lists(queue):
             while done < most:
                 name = f"{new_job_id()} {queue}".encode()
                 message = self._aside.take(key, name)

@@ -49,14 +49,15 @@ def whole_batch(app: Any, *, grows: bool) -> AbstractContextManager[None]:
 
 def block_seconds(core: fairqueue.FairQueue) -> float:
     """How long a publish of this process waits for room; a worker's main process does not."""
-    waits = core.settings.on_full == "block"
+    if core.settings.on_full != "block":
+        return 0.0
     is_free = adapters.running_job() is not None or not pool.is_worker()
-    return core.settings.block_seconds if waits and is_free else 0.0
+    return core.settings.block_seconds if is_free else 0.0
 
 
 def _send(app: Any, collected: adapters.Batch) -> None:
     act = partial(collected.send, block_seconds)
-    with let_through():
+    with let_through:
         if collected.has_exempt and adapters.running_job() is not None:
             what = "a group, which follows from a job,"
             adapters.publish_until_answered(act, what, pool.is_told_to_stop)
@@ -112,13 +113,6 @@ def _publish_event(publish_event: Callable[[], Any]) -> None:
         publish_event()
     except Exception as error:  # noqa: BLE001 - the task is published, its event may be missing
         logger.warning("the event task-sent of a task that was published is lost: %s", error)
-
-
-def begin_publish(**_call: Any) -> None:
-    """Another publish begins (receiver of ``before_task_publish``)."""
-    collecting = batches.active
-    if collecting is not None:
-        collecting.begin()
 
 
 def batch_groups(canvas: Any, producer_of: Callable[[Any], Any]) -> None:

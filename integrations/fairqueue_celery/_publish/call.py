@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairqueue import adapters
+from fairqueue_celery._publish.batch import batches
 
 EXPLICIT = "workspace"
 """The option of ``apply_async``, and the header, that name the workspace of one call."""
@@ -77,6 +78,8 @@ def note_call(
     else:
         chain = (body[2] or {}).get("chain") or ()
         call = Call(str(sender), body[0] or (), body[1] or {}, headers, headers, chain)
+    if (collecting := batches.active) is not None:
+        collecting.begin()
     _noted.call = call
     _noted.publish_id = adapters.new_job_id()
     _noted.tried = frozenset()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -60,8 +59,10 @@ def next_delivery_tag() -> str:
 def dumped(body: Any, serializer: str | None) -> tuple[str, str, str | bytes]:
     """The content type, the encoding and the text of a body, as kombu's own dumps gives them."""
     if serializer == "json" and uses_own_json():
-        with suppress(Exception):  # kombu raises its own
+        try:
             return JSON, "utf-8", encoded(body)
+        except Exception:  # noqa: BLE001, S110 - kombu raises its own
+            pass
     kind, encoding, text = dumps(body, serializer=serializer)
     return kind, encoding, text
 
@@ -84,16 +85,17 @@ def publish(
     Raises CapacityExceeded if it is refused. ``stored`` is called once it is stored.
     """
     job = describe(message, core, queue, priority)
+    collected = _is_collected(job)
     with core.tracing.publishing(
         message["headers"] if "task" in message["headers"] else {},
         queue=queue,
         task=job.task,
         workspace=job.workspace,
         message_id=job.task_id,
-        is_collected=_is_collected(job),
+        is_collected=collected,
     ):
         job.payload = encoded(without_key(message)).encode()
-        send = partial(_collect if _is_collected(job) else _send, core, job, stored)
+        send = partial(_collect if collected else _send, core, job, stored)
         if job.exempt:
             adapters.publish_or_default(_named(job.task), job.workspace, send)
         else:
@@ -135,7 +137,7 @@ def _send(
     core: FairQueue, job: Publication, stored: Callable[[], object], workspace: str | None
 ) -> None:
     job.workspace = workspace
-    follows = job.exempt and adapters.running_job(core.store.store_id) is not None
+    follows = job.exempt and adapters.running_job(core.store) is not None
     if follows:
         job.job_id = job.job_id or adapters.new_job_id()  # the same for each try
 
@@ -144,7 +146,7 @@ def _send(
         is_new = is_new and not job.is_child
         return core.publish_job(job, is_new=is_new, block_seconds=block_seconds(core))
 
-    with let_through():
+    with let_through:
         try:
             done = until_answered(publish_job, job.task) if follows else publish_job()
         except StoreUnavailable as error:
@@ -174,7 +176,7 @@ def describe(
     """Read a job from a message, without its payload; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
     call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
-    running = adapters.running_job(core.store.store_id)
+    running = adapters.running_job(core.store)
     exempt, is_child = _is_exempt(call.fields, running), _is_child(call.fields, running)
     task_id, job_id, other_id = str(call.fields.get("id") or ""), None, None
     goes_on = running is not None and _goes_on(call.fields)
@@ -195,7 +197,7 @@ def describe(
         job_id,
         exempt,
         _group(call),
-        adapters.parent_fence(core.store.store_id),
+        running.fence if running is not None and running.redeliverable else None,
         _seconds_until(call.fields.get("expires")),
         unique_key,
         unique_for,
@@ -241,7 +243,7 @@ def workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> 
 
 def follows_from_job(fields: Mapping[str, Any], core: FairQueue) -> bool:
     """Whether a job of this core's store runs here, and this call is its retry or continuation."""
-    running = adapters.running_job(core.store.store_id)
+    running = adapters.running_job(core.store)
     return running is not None and _is_exempt(fields, running)
 
 
@@ -261,8 +263,9 @@ def _goes_on(fields: Mapping[str, Any]) -> bool:
 
 def _is_child(fields: Mapping[str, Any], running: JobContext | None) -> bool:
     """Whether ``step.send`` sends it; a child that retries or is replaced has the header, too."""
-    is_in_body = running is not None and not running.body_returned
-    return is_in_body and adapters.PARENT in fields and not _goes_on(fields)
+    if running is None or running.body_returned:
+        return False
+    return adapters.PARENT in fields and not _goes_on(fields)
 
 
 def _group(call: Call) -> str | None:

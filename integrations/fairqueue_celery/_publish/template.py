@@ -164,7 +164,6 @@ class Template:
     encodes_body: bool
     task: Any
     amqp: Any
-    store_id: str
     producer: Any
     chord: Any
     """Kept, for its id is a part of the kind."""
@@ -205,7 +204,6 @@ class Template:
             encodes_body,
             task,
             task.app.amqp,
-            sent.core.store.store_id,
             options.get("producer"),
             options.get("chord"),
             result,
@@ -241,7 +239,7 @@ class Template:
             job_id=job_id,
             other_id=other_id,
             group=first.admission.group,
-            parent_fence=adapters.parent_fence(self.store_id),
+            parent_fence=adapters.parent_fence(core.store),
             on_unavailable=first.admission.on_unavailable,
         )
 

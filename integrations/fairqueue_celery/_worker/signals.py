@@ -35,7 +35,6 @@ def connect() -> None:
     batch.batch_groups(canvas, producer_of)
     batch.follow(signals.after_task_publish)
     batch.follow(signals.task_sent)
-    signals.before_task_publish.connect(batch.begin_publish, weak=False)
     signals.before_task_publish.connect(call.note_call, weak=False)
     signals.after_task_publish.connect(call.forget_call, weak=False)
     _state.connect_on_app_finalize(_add_steps)

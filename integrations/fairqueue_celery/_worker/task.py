@@ -14,7 +14,15 @@ from celery.exceptions import Reject
 from celery.worker.consumer import consumer
 
 from fairqueue import JobContext, LeaseLost, progress
-from fairqueue.adapters import PARENT, end_steps, mark_body, run_context, running_job, wake_parent
+from fairqueue.adapters import (
+    PARENT,
+    end_steps,
+    enter_run,
+    leave_run,
+    mark_body,
+    running_job,
+    wake_parent,
+)
 from fairqueue.errors import Suspended
 from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._channel.task_queues import METADATA
@@ -71,7 +79,8 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         if not lease or request.get("is_eager"):
             return run(uuid, args, kwargs, request)
         job = _Run(task, lease, uuid)
-        with run_context(job):
+        entered = enter_run(job)
+        try:
             if job.traced:
                 job.trace = trace.begin(task, job, job.traced, uuid, request)
             if request.get("chord"):
@@ -97,6 +106,8 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
                     runs.end(job.fence, begun, steps)
                 if job.trace is not None:
                     job.trace.end(error)
+        finally:
+            leave_run(entered)
 
     return traced
 
@@ -119,6 +130,7 @@ class _Run(JobContext):
         self.children = partial(Children, task.app)
         self.begins = not deadlines.is_lost(fence, within=within)
         """Decided once, here; the main process reads it."""
+        self.around = if_leased if late or self.traced or not self.begins else None
 
 
 def _store(store_id: str) -> Any:
@@ -137,7 +149,7 @@ def mark_bodies(app: Any) -> None:
     refused for capacity. Headers cannot tell it from a user's own publish.
     """
     for task in app.tasks.values():
-        task.run = mark_body(task.run, _if_leased)
+        task.run = mark_body(task.run)
         if not hasattr(task.update_state, "__wrapped__"):
             task.update_state = _also_progress(task.update_state)
 
@@ -173,7 +185,7 @@ class _GivesBack:
 GIVES_BACK = _GivesBack()
 
 
-def _if_leased(job: JobContext) -> AbstractContextManager[None] | None:
+def if_leased(job: JobContext) -> AbstractContextManager[None] | None:
     """Begin no run whose lease has ended: while it waited in a pipe, say, or its claim was slow."""
     is_lost = job.redeliverable and job.lost
     if is_lost or (isinstance(job, _Run) and not job.begins):

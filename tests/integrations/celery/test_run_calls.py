@@ -22,7 +22,7 @@ from fairqueue_celery._worker import task
 
 BODY = json.dumps([[], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}])
 FENCES = itertools.count(4_000_000_001)
-MOST = 11
+MOST = 8
 """Calls above Celery's own."""
 
 
