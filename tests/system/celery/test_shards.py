@@ -93,7 +93,7 @@ def _numbered(shop: SpreadShop) -> Iterator[tuple[int, str]]:
 
 def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: SpreadShop) -> None:
     """What it held is free a little after its leases, wherever the jobs are."""
-    url = wide_shop.url(total_concurrency=3, lease_seconds=4)
+    url = wide_shop.url(total_concurrency=3, lease_seconds=8)  # longer than what runs, if slow
     hangs, lives = (wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready() for _ in "12")
     publisher = wide_shop.publisher(url)
     for n in range(JOBS_EACH):
