@@ -13,7 +13,7 @@ import pytest
 from celery import chord, group
 from kombu.exceptions import OperationalError
 
-from tests.nodes import Spread, spread
+from tests.nodes import Spread
 from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
@@ -46,12 +46,6 @@ class SpreadShop(Shop):
         """Whether each workspace has run each of these jobs once, and nothing else."""
         counted = Counter((row["workspace"], row["n"]) for row in self.ledger.lines("start"))
         return counted == Counter((name, n) for name in self.workspaces for n in numbers)
-
-
-@pytest.fixture
-def servers() -> Iterator[Spread]:
-    with spread() as pair:
-        yield pair
 
 
 @pytest.fixture
