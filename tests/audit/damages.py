@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from fairqueue._keys import encode
 from fairqueue._stores.engine import Engine
@@ -19,24 +20,24 @@ def _copy_job(engine: Engine) -> object:
     return engine.command("RPUSH", lane, engine.command("LINDEX", lane, 0))
 
 
-def _take_one(key: str) -> Damage:
-    """Remove a member of a set."""
+def _at_first(
+    act: str, listing: str, key: str, *, before: tuple[int, ...] = (), after: tuple[str, ...] = ()
+) -> Damage:
+    """Run a command on the first field or member of a key, or a new one."""
 
     def damage(engine: Engine) -> object:
         name = engine.keys.prefix + key
-        return engine.command("SREM", name, next(iter(engine.command("SMEMBERS", name))))
+        found = engine.command(listing, name, *((0, 0) if listing == "ZRANGE" else ()))
+        return engine.command(act, name, *before, next(iter(found), "/7"), *after)
 
     return damage
 
 
-def _take_field(key: str) -> Damage:
-    """Remove a field of a hash."""
-
-    def damage(engine: Engine) -> object:
-        name = engine.keys.prefix + key
-        return engine.command("HDEL", name, engine.command("HKEYS", name)[0])
-
-    return damage
+_take_one = partial(_at_first, "SREM", "SMEMBERS")
+_take_field = partial(_at_first, "HDEL", "HKEYS")
+_take_first = partial(_at_first, "ZREM", "ZRANGE")
+_move_first = partial(_at_first, "ZADD", "ZRANGE", before=(7,))
+_spoil_first = partial(_at_first, "HSET", "HKEYS", after=("{}",))
 
 
 def _put(key: str, field: str, text: str) -> Damage:
@@ -49,56 +50,22 @@ def _run(command: str, key: tuple[str, ...], *arguments: str | float) -> Damage:
     return lambda engine: engine.command(command, engine.keys.key(*key), *arguments)
 
 
-def _take_first(key: str) -> Damage:
-    """Remove the first member of a sorted set."""
+def _change(position: int, text: str, *, of: tuple[str, ...] = ()) -> Damage:
+    """Change one word of a record: of this kind and field, or the shard's own."""
 
     def damage(engine: Engine) -> object:
-        name = engine.keys.prefix + key
-        return engine.command("ZREM", name, engine.command("ZRANGE", name, 0, 0)[0])
-
-    return damage
-
-
-def _move_first(key: str) -> Damage:
-    """Give the first member of a sorted set the score 7."""
-
-    def damage(engine: Engine) -> object:
-        name = engine.keys.prefix + key
-        return engine.command("ZADD", name, 7, engine.command("ZRANGE", name, 0, 0)[0])
-
-    return damage
-
-
-def _serve_queue(fence: str) -> Damage:
-    """Change the fence of a queue's last dispatch."""
-
-    def damage(engine: Engine) -> object:
-        nodes = engine.keys.key("nodes")
-        *words, _ = engine.command("HGET", nodes, "q").decode().split()
-        return engine.command("HSET", nodes, "q", " ".join([*words, fence]))
-
-    return damage
-
-
-def _change_meta(position: int, text: str) -> Damage:
-    """Change one word in the shard's own record."""
-
-    def damage(engine: Engine) -> object:
-        words = engine.command("GET", engine.keys.key("meta")).decode().split()
+        (kind, *field), (get, put) = of or ("meta",), ("HGET", "HSET") if of else ("GET", "SET")
+        key = engine.keys.key(kind)
+        words = engine.command(get, key, *field).decode().split()
         words[position] = text
-        return engine.command("SET", engine.keys.key("meta"), " ".join(words))
+        return engine.command(put, key, *field, " ".join(words))
 
     return damage
 
 
-def _spoil_first(key: str) -> Damage:
-    """Write something else into the first field of a hash, or a new one."""
-
-    def damage(engine: Engine) -> object:
-        name = engine.keys.prefix + key
-        return engine.command("HSET", name, (engine.command("HKEYS", name) or ["/7"])[0], "{}")
-
-    return damage
+_change_node = partial(_change, of=("inner_nodes", "q@org"))
+_serve_queue = partial(_change, -1, of=("nodes", "q"))
+"""Change the fence of a queue's last dispatch."""
 
 
 def _a_ready_flow_is(state: str) -> Damage:
@@ -150,7 +117,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
             e.command("ZRANGE", e.keys.key("expiry"), 0, 0)[0],
         ),
     ),
-    "a fence is above the last one": ("I4", _change_meta(0, "7")),
+    "a fence is above the last one": ("I4", _change(0, "7")),
     "a fence is below the time of its claim": ("I4", _age_a_fence),
     "a runnable workspace is not ready": ("I1", _take_first("ready:q")),
     "a limit is exceeded": ("I2", _put("limits", "live:queue:q", "concurrency=1")),
@@ -158,9 +125,9 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I1",
         _put("limits", "live:workspace:full", "concurrency=5"),
     ),
-    "a lease was granted after the last beat": ("I12", _change_meta(2, "1")),
-    "the clock is set back": ("I12", _change_meta(9, "-1")),
-    "no call looks before a lease ends": ("I12", _change_meta(8, "9" * 16)),
+    "a lease was granted after the last beat": ("I12", _change(2, "1")),
+    "the clock is set back": ("I12", _change(9, "-1")),
+    "no call looks before a lease ends": ("I12", _change(8, "9" * 16)),
     "a depth is wrong": ("I6", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
     "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
@@ -180,8 +147,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
         for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
     },
-    "the keys have another format": ("I13", _change_meta(10, "format=3")),
-    "the keys have no format": ("I13", _change_meta(10, "")),
+    "the keys have another format": ("I13", _change(10, "format=3")),
+    "the keys have no format": ("I13", _change(10, "")),
     "publishes take the short way beside a capacity": (
         "I14",
         lambda e: (
@@ -218,18 +185,6 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a queue is of no known kind": ("I11", _put("kinds", "q", "what")),
     "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 9000000000 0 0")),
 }
-
-
-def _change_node(position: int, text: str) -> Damage:
-    """Change one word in the record of the group's inner node."""
-
-    def damage(engine: Engine) -> object:
-        nodes = engine.keys.key("inner_nodes")
-        words = engine.command("HGET", nodes, "q@org").decode().split()
-        words[position] = text
-        return engine.command("HSET", nodes, "q@org", " ".join(words))
-
-    return damage
 
 
 def _move_for_ever(engine: Engine) -> object:

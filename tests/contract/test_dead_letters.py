@@ -60,16 +60,9 @@ def test_a_dead_letter_has_what_its_framework_says(world: World, details: str) -
         ("x" * 9_000 + details, ("x" * 9_000 + details)[-8000:]),
     ):
         name = world.publish()
-        lease = world.worker(f"w {name}").take_one()
-        assert world.store.reject(
-            lease.fence,
-            owner=f"w {name}",
-            number=2,
-            lease_seconds=30.0,
-            reason="failed",
-            seconds=1.0,
-            details=text,
-        )
+        worker = world.worker(f"w {name}")
+        lease = worker.take_one()
+        assert worker.reject(lease, "failed", 1.0, details=text)
         (letter,) = world.dead()
         assert (letter.reason, letter.details, letter.job) == ("failed", kept, lease.job)
         assert world.store.replay("a", "q", lease.job.id)

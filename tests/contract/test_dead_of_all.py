@@ -101,16 +101,7 @@ def test_a_count_has_the_last_error(world: World, admin: Operators) -> None:
         for details in kept:
             world.publish(task=task)
             worker = world.worker(f"{task} {len(details)}")
-            lease = worker.take_one()
-            world.store.reject(
-                lease.fence,
-                owner=worker.owner,
-                number=2,
-                lease_seconds=30.0,
-                reason="failed",
-                seconds=0.0,
-                details=details,
-            )
+            worker.reject(worker.take_one(), "failed", details=details)
             world.clock.advance(1)
     assert {row.task: row.error for row in admin.dead.count()} == {
         "broken": "KeyError: 'new'",

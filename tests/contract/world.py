@@ -42,6 +42,12 @@ class Worker:
     lease_seconds: float = LEASE_SECONDS
     number: int = 0
 
+    def _numbered(self, *, again: bool) -> dict[str, Any]:
+        """What each numbered call has; ``again`` repeats the last number."""
+        self.number += not again
+        how = {"owner": self.owner, "number": self.number}
+        return {**how, "lease_seconds": self.lease_seconds}
+
     def claim(
         self,
         n: int = 1,
@@ -50,17 +56,14 @@ class Worker:
         again: bool = False,
         yield_first: bool = False,
     ) -> Claimed:
-        """Finish and claim; ``again`` repeats the last number."""
-        self.number += not again
+        """Finish and claim."""
         return self.store.claim(
-            owner=self.owner,
-            number=self.number,
             queues=queues or ("q",),
             n=n,
-            lease_seconds=self.lease_seconds,
             max_deliveries=self.max_deliveries,
             finishes=finishes,
             yield_first=yield_first,
+            **self._numbered(again=again),
         )
 
     def take(self, n: int = 1, *queues: str) -> list[Lease]:
@@ -81,15 +84,8 @@ class Worker:
         again: bool = False,
     ) -> bool:
         """Finish one job; return False if its lease was lost."""
-        self.number += not again
         finishes = [Finish(lease.fence, ending, seconds)]
-        lost = self.store.ack(
-            owner=self.owner,
-            number=self.number,
-            lease_seconds=self.lease_seconds,
-            finishes=finishes,
-        )
-        return lease.fence not in lost
+        return lease.fence not in self.store.ack(finishes=finishes, **self._numbered(again=again))
 
     def release(
         self,
@@ -103,32 +99,30 @@ class Worker:
         again: bool = False,
     ) -> bool:
         """Release one job; return False if its lease was lost."""
-        self.number += not again
         return self.store.release(
             lease.fence,
-            owner=self.owner,
-            number=self.number,
-            lease_seconds=self.lease_seconds,
             delay_seconds=delay_seconds,
             counted=counted,
             seconds=seconds,
             max_deliveries=self.max_deliveries,
             declined=declined,
             waits=waits,
+            **self._numbered(again=again),
         )
 
     def reject(
-        self, lease: Lease, reason: str = "bad", seconds: float = 0.0, *, again: bool = False
+        self,
+        lease: Lease,
+        reason: str = "bad",
+        seconds: float = 0.0,
+        *,
+        details: str = "",
+        again: bool = False,
     ) -> bool:
         """Reject one job; return False if its lease was lost."""
-        self.number += not again
+        how = self._numbered(again=again)
         return self.store.reject(
-            lease.fence,
-            owner=self.owner,
-            number=self.number,
-            lease_seconds=self.lease_seconds,
-            reason=reason,
-            seconds=seconds,
+            lease.fence, reason=reason, seconds=seconds, details=details, **how
         )
 
     def renew(self, *leases: Lease, seconds: float = 0.0) -> frozenset[int]:

@@ -30,13 +30,14 @@ class Scenario:
     short: Mapping[str, Any]
     expected: Figures
     long: Mapping[str, Any]
-    expected_long: Figures
+    expected_long: Figures = field(default_factory=dict)
+    """Empty: the same."""
     within: Figures = field(default_factory=dict)
     """The tolerance of each figure; 0.02 if it is not given."""
 
     def deviations(self, figures: Figures, *, long: bool = False) -> dict[str, str]:
         """Describe the figures that differ from the simulation's."""
-        expected = self.expected_long if long else self.expected
+        expected = (self.expected_long if long else {}) or self.expected
         assert figures.keys() == expected.keys()
         return {
             name: f"{figures[name]:.3f}, not {wanted:.3f}"
@@ -315,7 +316,6 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 3.0, "jobs": 1600},
         {"a": 0.331, "b": 0.331, "c": 0.331, "x": 0.007},
         {"seconds": 20.0, "jobs": 10_000},
-        {"a": 0.331, "b": 0.331, "c": 0.331, "x": 0.007},
     ),
     "swapped_head": Scenario(
         swapped_head,
@@ -329,23 +329,20 @@ SCENARIOS: dict[str, Scenario] = {
         {"slots": 8, "before": 40.0, "after": 20.0},
         {"first wait": 0.0, "served": 0.5},
         {"slots": 32, "before": 3000.0, "after": 3000.0},
-        {"first wait": 0.0, "served": 0.5},
-        {"first wait": 0.1, "served": 0.05},
+        within={"first wait": 0.1, "served": 0.05},
     ),
     "overnight": Scenario(
         overnight,
         {"night": 900.0, "after": 30.0},
         {"next start": 8.0},
         {"night": 8 * 3600.0, "after": 120.0},
-        {"next start": 8.0},
-        {"next start": 1.0},
+        within={"next start": 1.0},
     ),
     "closed_loop": Scenario(
         closed_loop,
         {"warm": 50.0, "seconds": 450.0, "length": 20.0},
         {"x": 0.2},
         {"warm": 1000.0, "seconds": 6000.0, "length": 100.0},
-        {"x": 0.2},
     ),
     "reweighed": Scenario(
         reweighed,
@@ -360,24 +357,21 @@ SCENARIOS: dict[str, Scenario] = {
         {"seconds": 5.0},
         {"new wait": 0.0, "next wait": 0.0},
         {"seconds": 900.0},
-        {"new wait": 0.0, "next wait": 0.0},
-        {"new wait": 0.05, "next wait": 0.1},
+        within={"new wait": 0.05, "next wait": 0.1},
     ),
     "misleading_average_alone": Scenario(
         misleading_average_alone,
         {"seconds": 5.0},
         {"first wait": 0.0},
         {"seconds": 900.0},
-        {"first wait": 0.0},
-        {"first wait": 0.05},
+        within={"first wait": 0.05},
     ),
     "long_neighbour": Scenario(
         long_neighbour,
         {"length": 60.0, "seconds": 20.0},
         {"wait": 0.1},
         {"length": 3600.0, "seconds": 900.0},
-        {"wait": 0.1},
-        {"wait": 0.1},
+        within={"wait": 0.1},
     ),
     "at_limit": Scenario(
         at_limit,
@@ -403,24 +397,21 @@ SCENARIOS: dict[str, Scenario] = {
         {"before": 20.0},
         {"established": 10.0},
         {"before": 100.0},
-        {"established": 10.0},
-        {"established": 1.0},
+        within={"established": 1.0},
     ),
     "new_workspaces": Scenario(
         new_workspaces,
         {"starts": 1500},
         {"established": 55.0},
         {"starts": 1500},
-        {"established": 55.0},
-        {"established": 15.0},
+        within={"established": 15.0},
     ),
     "new_workspaces_counted": Scenario(
         partial(new_workspaces, fairness="count"),
         {"starts": 1500},
         {"established": 55.0},
         {"starts": 1500},
-        {"established": 55.0},
-        {"established": 15.0},
+        within={"established": 15.0},
     ),
     "no_ops": Scenario(
         no_ops,

@@ -71,6 +71,7 @@ def test_faults(read: Read) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_faults_on_a_server(redis_client: redis.Redis, namespace: str) -> None:
     """A short play whose scripts fail on Redis; some of its replies have no order there."""
     clock = ManualClock()

@@ -13,13 +13,13 @@ import redis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fairqueue._stores.engine import Engine
 from fairqueue._stores.library import load
 from fairqueue._stores.memory import Database, MemoryEngine
 from fairqueue._stores.memory.commands import NAMES
 from fairqueue._stores.memory.values import CommandError
 from fairqueue._stores.redis import RedisEngine
 from fairqueue.testing import ManualClock
+from tests.conftest import NewEngine
 from tests.redis_scores import score_text_of
 
 Command = tuple[str | int | float, ...]
@@ -321,15 +321,10 @@ def test_writes_before_a_script_error_are_kept() -> None:
     assert engine.command("GET", "a") == b"1"
 
 
-@pytest.mark.parametrize("kind", ["memory", "redis"])
 @pytest.mark.parametrize("scan", ["HSCAN", "SSCAN", "ZSCAN"])
-def test_a_scan_misses_no_stable_member(
-    redis_client: redis.Redis, namespace: str, kind: str, scan: str
-) -> None:
+def test_a_scan_misses_no_stable_member(new_engine: NewEngine, scan: str) -> None:
     """A scan returns every member that stays, in bounded pages, while others come and go."""
-    engine: Engine = MemoryEngine(namespace=namespace)
-    if kind == "redis":
-        engine = RedisEngine(redis_client, namespace=namespace)
+    engine = new_engine()
     key, letter = engine.keys.key("leases"), scan[0]
     add, remove = {"H": ("HSET", "HDEL"), "S": ("SADD", "SREM"), "Z": ("ZADD", "ZREM")}[letter]
 
@@ -349,8 +344,6 @@ def test_a_scan_misses_no_stable_member(
         pages += 1
     assert pages > 5
     assert {b"m%d" % n for n in range(7 * pages, 1000)} <= found
-    if kind == "redis":
-        engine.command("DEL", key)
 
 
 def test_keys_expire_by_the_engines_clock() -> None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.nodes import Spread, spread
 from tests.system.needs import needs
+
+
+@pytest.fixture
+def servers() -> Iterator[Spread]:
+    """Two servers, each with one shard."""
+    with spread() as pair:
+        yield pair
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -21,19 +21,14 @@ def test_cancel_one(shell: Shell, queue: FairQueue) -> None:
 
 
 def test_cancel_a_workspace(shell: Shell, queue: FairQueue) -> None:
-    """All its jobs are counted; other workspaces keep theirs."""
+    """All its jobs are counted; other workspaces keep theirs. A script must pass --yes."""
     for _ in range(3):
         queue.publish(b"", queue="q", workspace="acme")
     queue.publish(b"", queue="q", workspace="globex")
+    assert "--yes" in shell.run("cancel", "--workspace", "acme", code=2).output
+    assert queue.depth("q") == 4
     answer = shell.json("cancel", "--workspace", "acme", "--yes")
     assert answer == {"workspace": "acme", "removed": 3, "signalled": 0}
-    assert queue.depth("q") == 1
-
-
-def test_a_script_must_pass_yes(shell: Shell, queue: FairQueue) -> None:
-    """Without a terminal to ask on, nothing is done."""
-    queue.publish(b"", queue="q", workspace="acme")
-    assert "--yes" in shell.run("cancel", "--workspace", "acme", code=2).output
     assert queue.depth("q") == 1
 
 

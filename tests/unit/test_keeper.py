@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +18,7 @@ from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import LeaseKeeper, Renewed
 from fairqueue.testing import EmbeddedServer
+from tests.system.ledger import wait_for
 
 LEASE_SECONDS = 0.9
 
@@ -68,13 +69,6 @@ def keeper(queue: FairQueue) -> Iterator[LeaseKeeper]:
     keeper.stop()
 
 
-def _until(true: Callable[[], object], seconds: float = 10.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.01)
-
-
 def test_a_lease_that_cannot_be_renewed_ends_alone(
     queue: FairQueue, store: Watched, keeper: LeaseKeeper
 ) -> None:
@@ -84,9 +78,9 @@ def test_a_lease_that_cannot_be_renewed_ends_alone(
     lost: list[Lease] = []
     for lease in leases:
         keeper.hold(lease, on_lost=lost.append)
-    _until(lambda: lost)
+    wait_for(lambda: lost)
     renewals = len(store.renewed)
-    _until(lambda: len(store.renewed) >= renewals + 4)
+    wait_for(lambda: len(store.renewed) >= renewals + 4)
     assert [lease.fence for lease in lost] == [leases[0].fence]
     assert keeper.failures > 1
 
@@ -97,7 +91,7 @@ def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: Lea
     since = time.monotonic()
     for lease in leases:
         keeper.hold(lease)
-    _until(lambda: len(store.renewed) >= 6)
+    wait_for(lambda: len(store.renewed) >= 6)
     assert time.monotonic() - since > 1.5 * LEASE_SECONDS
     assert set(store.renewed) == {tuple(lease.fence for lease in leases)}
     assert not any(keeper.is_lost(lease.fence) for lease in leases)
@@ -111,10 +105,10 @@ def test_a_forgotten_lease_is_not_renewed(
     first, second, _ = queue.claim(["q"], 3).leases
     keeper.hold(first)
     keeper.hold(second)
-    _until(lambda: store.renewed)
+    wait_for(lambda: store.renewed)
     keeper.forget(first.fence)
     store.renewed.clear()
-    _until(lambda: len(store.renewed) > 1)
+    wait_for(lambda: len(store.renewed) > 1)
     assert store.renewed[-1] == (second.fence,)
     assert keeper.deadline(first.fence) is None
 
@@ -125,7 +119,7 @@ def test_a_cancel_is_reported_once(queue: FairQueue, keeper: LeaseKeeper) -> Non
     reported: list[str] = []
     keeper.hold(lease, on_cancelled=lambda lease: reported.append(lease.job.id))
     queue.jobs.cancel("a")
-    _until(lambda: reported)
+    wait_for(lambda: reported)
     time.sleep(LEASE_SECONDS)
     assert reported == ["a"]
     assert keeper.is_cancelled(lease.fence)
@@ -138,7 +132,7 @@ def test_a_loss_is_reported_once(queue: FairQueue, keeper: LeaseKeeper) -> None:
     reported: list[str] = []
     keeper.hold(lease, on_lost=lambda lease: reported.append(lease.job.id))
     queue.release(lease)
-    _until(lambda: reported)
+    wait_for(lambda: reported)
     time.sleep(LEASE_SECONDS)
     assert reported == ["a"]
     assert keeper.is_lost(lease.fence)
@@ -155,7 +149,7 @@ def test_the_loss_of_an_early_acked_job_is_not_reported(
     keeper.no_redelivery(second.fence)
     queue.release(first)
     queue.release(second)
-    _until(lambda: keeper.unleased == 2)
+    wait_for(lambda: keeper.unleased == 2)
     store.away = True
     time.sleep(LEASE_SECONDS)
     assert reported == []
@@ -180,11 +174,11 @@ def test_a_run_that_is_over_is_reported_from_the_second_beat_on(
             on_orphaned=lambda lease: orphans.append(f"{lease.job.id}{asked.count('a')}"),
         )
     keeper.hold(third)
-    _until(lambda: orphans)
+    wait_for(lambda: orphans)
     assert orphans[0] == "a2"
     assert keeper.is_orphaned(first.fence)
     assert not keeper.is_orphaned(second.fence)
-    _until(lambda: asked.count("b") >= 4)
+    wait_for(lambda: asked.count("b") >= 4)
     assert {name[0] for name in orphans} == {"a"}
     assert all(set(renewed) >= {second.fence, third.fence} for renewed in store.renewed)
 
@@ -200,7 +194,7 @@ def test_a_pool_that_cannot_be_asked_does_no_harm(
         raise RuntimeError("no")
 
     keeper.hold(lease, is_over=fail, on_orphaned=orphans.append)
-    _until(lambda: len(store.renewed) >= 3)
+    wait_for(lambda: len(store.renewed) >= 3)
     assert orphans == []
 
 
@@ -212,7 +206,7 @@ def test_an_outage_beyond_the_lease_is_reported_in_time(
     reported: list[float] = []
     keeper.hold(lease, on_lost=lambda _: reported.append(time.monotonic()))
     store.away = True
-    _until(lambda: reported)
+    wait_for(lambda: reported)
     end = lease.received_monotonic + LEASE_SECONDS
     assert end - LEASE_SECONDS / 10 < reported[0] < end + LEASE_SECONDS / 2
 
@@ -229,11 +223,11 @@ def test_a_callback_that_raises_does_no_harm(queue: FairQueue, keeper: LeaseKeep
     keeper.hold(second, on_lost=reported.append)
     queue.release(first)
     queue.release(second)
-    _until(lambda: reported)
+    wait_for(lambda: reported)
     (third,) = queue.claim(["q"]).leases
     keeper.hold(third, on_lost=reported.append)
     queue.release(third)
-    _until(lambda: len(reported) == 2)
+    wait_for(lambda: len(reported) == 2)
 
 
 def test_worker_seconds_count_from_the_start_of_the_job(
@@ -284,10 +278,10 @@ def test_a_silent_server_cannot_hide_a_loss(own_server: EmbeddedServer) -> None:
         (lease,) = queue.claim(["q"]).leases
         keeper, reported = LeaseKeeper(queue), []
         keeper.hold(lease, on_lost=lambda _: reported.append(time.monotonic()))
-        _until(lambda: (keeper.deadline(lease.fence) or 0) > lease.received_monotonic + 0.7)
+        wait_for(lambda: (keeper.deadline(lease.fence) or 0) > lease.received_monotonic + 0.7)
         own_server.freeze()
         try:
-            _until(lambda: reported, 3 * LEASE_SECONDS)
+            wait_for(lambda: reported, seconds=3 * LEASE_SECONDS)
         finally:
             own_server.thaw()
             keeper.stop()

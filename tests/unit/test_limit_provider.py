@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue._limits import provider
+from tests.system.ledger import wait_for
 
 SOURCE = "limits_of_the_app:ask"
 
@@ -100,14 +101,6 @@ def age(queue: FairQueue, seconds: float) -> None:
         called[workspace] -= seconds
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait for it."""
-    end = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def limit(queue: FairQueue, workspace: str = "a") -> float | str | None:
     """The concurrency that is in force."""
     found = queue.limits.get(Scope.workspace(workspace)).get("concurrency")
@@ -131,7 +124,7 @@ def test_a_refresh_does_not_delay_a_publish(app: App, queue: FairQueue) -> None:
     publish(queue)
     assert limit(queue) == 1
     app.may_answer.set()
-    until(lambda: limit(queue) == 2)
+    wait_for(lambda: limit(queue) == 2)
 
 
 def test_the_provider_is_called_once_at_a_time(app: App, queue: FairQueue) -> None:
@@ -140,7 +133,7 @@ def test_the_provider_is_called_once_at_a_time(app: App, queue: FairQueue) -> No
     threads = [threading.Thread(target=publish, args=(queue,)) for _ in range(4)]
     for thread in threads:
         thread.start()
-    until(lambda: app.asked == ["a"])
+    wait_for(lambda: app.asked == ["a"])
     app.may_answer.set()
     for thread in threads:
         thread.join(10)
@@ -186,7 +179,7 @@ def test_a_worker_refreshes_claimed_workspaces(app: App) -> None:
     publish(app.open(limit_provider=None))
     worker = app.open(authoritative=True)
     worker.claim(["q"], 1)
-    until(lambda: limit(worker) == 1)
+    wait_for(lambda: limit(worker) == 1)
 
 
 def test_a_raised_limit_reaches_a_blocked_workspace_with_its_next_publish(
@@ -222,10 +215,10 @@ def test_a_workspace_without_an_answer_holds_up_no_other(
     for _ in range(3):
         age(queue, 61)
         publish(queue, "hangs", "a")
-        until(lambda: not {"a"} & set(queue._provider._calls))  # type: ignore[union-attr]
+        wait_for(lambda: not {"a"} & set(queue._provider._calls))  # type: ignore[union-attr]
     assert (asked.count("hangs"), limit(queue), queue.depth("q")) == (1, 3, 7)
     hangs.set()
-    until(lambda: limit(queue, "hangs") == 1)
+    wait_for(lambda: limit(queue, "hangs") == 1)
 
 
 def test_a_provider_that_hangs_for_all_stops_no_publish(
@@ -281,7 +274,7 @@ def test_an_answer_from_before_an_invalidation_is_not_enough(app: App, queue: Fa
     app.may_answer.clear()
     early = threading.Thread(target=publish, args=(queue,))
     early.start()
-    until(lambda: app.asked == ["a"])
+    wait_for(lambda: app.asked == ["a"])
     late = threading.Thread(target=queue.invalidate_limits, args=("a",))
     late.start()
     app.may_answer.set()

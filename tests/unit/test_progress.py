@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +15,7 @@ import fairqueue
 from fairqueue import ConfigurationError, JobContext
 from fairqueue._claim.progress import _writer
 from fairqueue.adapters import run_context, run_stand_in
+from tests.system.ledger import wait_for
 
 NUMBERS = itertools.count()
 
@@ -60,14 +61,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_writer, "_every_seconds", 0.01)
 
 
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for what a thread does."""
-    ends = time.monotonic() + 30
-    while not holds() and time.monotonic() < ends:
-        time.sleep(0.01)
-    assert holds()
-
-
 def test_calls_in_a_loop_cost_little(store: Store) -> None:
     """10,000 of them are a hundredth of what 10,000 rows cost; the newest is written."""
     began = time.process_time()
@@ -75,7 +68,7 @@ def test_calls_in_a_loop_cost_little(store: Store) -> None:
         fairqueue.progress(n + 1, 10_000, "rows")
     assert time.process_time() - began < 0.5
     took = time.process_time() - began
-    until(lambda: store.written[-1:] == ["10000 10000 rows"])
+    wait_for(lambda: store.written[-1:] == ["10000 10000 rows"])
     assert len(store.written) <= 2 + took * 2
 
 
@@ -87,10 +80,10 @@ def test_the_newest_counts_twice_a_second(store: Store) -> None:
         n += 1
         fairqueue.progress(n)
         time.sleep(0.002)
-    until(lambda: store.written[-1:] == [f"{n} - %"])
+    wait_for(lambda: store.written[-1:] == [f"{n} - %"])
     assert len(store.written) <= 5
     fairqueue.progress(n)
-    until(lambda: not _writer.waiting)
+    wait_for(lambda: not _writer.waiting)
     assert store.written.count(f"{n} - %") == 1
 
 
@@ -102,7 +95,7 @@ def test_a_silent_store_is_not_waited_for(store: Store) -> None:
     time.sleep(0.05)
     fairqueue.progress(2, 2)
     assert time.monotonic() - began < 0.25
-    until(lambda: store.written[-1:] == ["2 2 %"])
+    wait_for(lambda: store.written[-1:] == ["2 2 %"])
 
 
 @pytest.mark.usefixtures("soon")
@@ -117,7 +110,7 @@ def test_a_silent_store_is_not_waited_for(store: Store) -> None:
 def test_what_is_written(store: Store, given: Any, text: str) -> None:
     """Numbers of any kind, and 200 bytes of a message."""
     fairqueue.progress(*given)
-    until(lambda: store.written == [text])
+    wait_for(lambda: store.written == [text])
 
 
 @pytest.mark.usefixtures("soon")
@@ -132,7 +125,7 @@ def test_bad_numbers_are_ignored_with_one_warning(
     with caplog.at_level(logging.WARNING, "fairqueue.progress"):
         for _ in range(2):
             fairqueue.progress(*given)
-            until(lambda: bool(caplog.records) and not _writer.waiting)
+            wait_for(lambda: bool(caplog.records) and not _writer.waiting)
     (record,) = caplog.records
     assert "is not shown" in record.getMessage()
     assert store.written == []

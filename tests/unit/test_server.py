@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import redis
 
 from fairqueue import StoreUnavailable
 from fairqueue.testing import EmbeddedServer, _server, embedded_redis, find_server
+from tests.system.ledger import wait_for
 
 CHILD = """
 import signal, sys
@@ -32,15 +32,6 @@ def _gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
-
-
-def _until(condition: object, seconds: float = 10.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
 
 
 def test_tcp_asks_for_its_password() -> None:
@@ -69,7 +60,7 @@ def test_it_ends_with_its_parent(number: signal.Signals) -> None:
         pid, folder = parent.stdout.readline().split()
         parent.send_signal(number)
         parent.wait()
-    assert _until(lambda: _gone(int(pid)) and not Path(folder).exists())
+    wait_for(lambda: _gone(int(pid)) and not Path(folder).exists())
 
 
 def test_no_program_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

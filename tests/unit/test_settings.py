@@ -108,14 +108,10 @@ def test_variables_of_kubernetes_are_ignored(monkeypatch: pytest.MonkeyPatch, na
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
-    """The error for a misspelt option names the nearest setting."""
+    """The error for a misspelt option names the nearest setting; in an entry, with its path."""
     assert "'lease_second'; did you mean 'lease_seconds'?" in refusal(lease_second=3)
     assert "'lease'; did you mean 'lease_seconds'?" in refusal(lease=3)
     assert "known: namespace" in refusal(colour="red")
-
-
-def test_an_unknown_name_inside_an_entry_gets_a_suggestion() -> None:
-    """So does the error for a misspelt limit of one workspace, with its path."""
     text = refusal(workspaces={"acme": {"concurency": 1}})
     assert text == "workspaces.acme: unknown setting 'concurency'; did you mean 'concurrency'?"
 

@@ -13,7 +13,7 @@ import pytest
 from celery import chord, group
 from kombu.exceptions import OperationalError
 
-from tests.nodes import Spread, spread
+from tests.nodes import Spread
 from tests.resharded import judge, play
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
@@ -46,12 +46,6 @@ class SpreadShop(Shop):
         """Whether each workspace has run each of these jobs once, and nothing else."""
         counted = Counter((row["workspace"], row["n"]) for row in self.ledger.lines("start"))
         return counted == Counter((name, n) for name in self.workspaces for n in numbers)
-
-
-@pytest.fixture
-def servers() -> Iterator[Spread]:
-    with spread() as pair:
-        yield pair
 
 
 @pytest.fixture
@@ -93,7 +87,7 @@ def _numbered(shop: SpreadShop) -> Iterator[tuple[int, str]]:
 
 def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: SpreadShop) -> None:
     """What it held is free a little after its leases, wherever the jobs are."""
-    url = wide_shop.url(total_concurrency=3, lease_seconds=4)
+    url = wide_shop.url(total_concurrency=3, lease_seconds=8)  # longer than what runs, if slow
     hangs, lives = (wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready() for _ in "12")
     publisher = wide_shop.publisher(url)
     for n in range(JOBS_EACH):

@@ -18,7 +18,7 @@ from fairqueue.testing import Child
 from tests.nodes import free_port
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 def find_rabbitmq() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,10 @@ GRACE_SECONDS = 20.0
 
 
 @pytest.fixture
-def core_mill(
-    own_server: EmbeddedServer, redis_server: EmbeddedServer, namespace: str, tmp_path: Path
-) -> Iterator[Mill]:
+def core_mill(own_server: EmbeddedServer, redis_mill: Mill) -> Mill:
     """The app with a core that may be taken away."""
-    mill = Mill(redis_server.url, own_server.url, namespace, tmp_path)
-    yield mill
-    mill.close()
+    redis_mill.core_url = own_server.url
+    return redis_mill
 
 
 def test_the_cores_redis_restarts(own_server: EmbeddedServer, core_mill: Mill) -> None:

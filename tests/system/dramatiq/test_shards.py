@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from fairqueue import StoreUnavailable
-from tests.nodes import Spread, spread
+from tests.nodes import Spread
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
-
-
-@pytest.fixture
-def servers() -> Iterator[Spread]:
-    with spread() as pair:
-        yield pair
 
 
 @pytest.fixture
