@@ -24,7 +24,7 @@ from fairqueue._tally import Tally
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
-from fairqueue.buffer.spool import REFUSE, RETRY, SENT, Kept, Spool, check_folder, spools_in
+from fairqueue.buffer.spool import REFUSE, RETRY, SENT, Kept, Spool, checked_folder, spools_in
 from fairqueue.errors import FairQueueError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.buffer")
@@ -57,10 +57,8 @@ class Outages:
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
         self._settings, path = settings, settings.buffer_path
-        self._folder = path and path.resolve()
         check_on_unavailable(settings.on_unavailable, settings)
-        if self._folder is not None:
-            check_folder(self._folder)
+        self._folder = path and checked_folder(path)
         self._throttle = Throttle(LOG_EVERY_SECONDS)
         self._begin()
         _all.add(self)

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,18 +81,19 @@ def _text(job: Job, admission: Admission) -> str:
     return json.dumps(told | {name: getattr(admission, name) for name in OF_ADMISSION})
 
 
-def check_folder(path: Path) -> None:
-    """Raise ConfigurationError if no files can be made in this directory."""
-    if not path.is_dir():
+def checked_folder(path: Path) -> Path:
+    """Return it as an absolute path. ConfigurationError: no files can be made in it."""
+    if not os.path.isdir(path):  # noqa: PTH112 - a name that no file can have is none either
         raise ConfigurationError(
             f"setting 'buffer_path': {str(path)!r} is no directory: make one on a disk that "
-            f"outlives the process (mkdir -p {path}), or name another"
+            f"outlives the process (mkdir -p {shlex.quote(str(path))}), or name another"
         )
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise ConfigurationError(
             f"setting 'buffer_path': this process may not write to {str(path)!r}: let its user "
             "own it"
         )
+    return path.resolve()
 
 
 def spools_in(folder: Path) -> list[Path]:

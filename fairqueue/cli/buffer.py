@@ -13,7 +13,7 @@ import click
 
 from fairqueue import FairQueue
 from fairqueue.buffer.outages import Outages
-from fairqueue.buffer.spool import DROP, RETRY, Kept, change, check_folder, read_all, spools_in
+from fairqueue.buffer.spool import DROP, RETRY, Kept, change, checked_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
 
@@ -34,7 +34,7 @@ def buffer(core: FairQueue, *, path: Path, action: str, job: str | None, yes: bo
     PATH is the setting buffer_path. Send sends what ended processes have left, and lets living ones
     try again what Redis has refused. Drop deletes jobs for good.
     """
-    check_folder(path)
+    checked_folder(path)
     if action == "send":
         return _send(core, path)
     return _drop(path, job, yes=yes) if action == "drop" else _list(path)

@@ -10,6 +10,7 @@ from fairqueue._settings import live_limits
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits
 from fairqueue._validation import checked_scope
+from fairqueue.errors import ConfigurationError
 from fairqueue.operate.unseen_names import warn_of_unseen
 from fairqueue.rows import StoredLimitsRow
 
@@ -42,12 +43,15 @@ class LiveLimits:
 
         The names are those of the settings of a workspace, task or queue. Of everything together
         there are ``concurrency``, ``capacity`` and ``requests``; of the default of workspaces
-        ``rate`` and ``burst`` as well. ConfigurationError: an unknown limit, an impossible value,
-        or a reserve above the concurrency. A name that no job, limit or pause names is taken with
-        a warning.
+        ``rate`` and ``burst`` as well. ConfigurationError: an unknown limit, an impossible value
+        or none at all, or a reserve above the concurrency. A name that no job, limit or pause names
+        is taken with a warning.
         """
         (kind, name), store = checked_scope(scope), self._connected()
         wanted = live_limits(limits, kind)
+        values = [getattr(wanted, name) for name, value in limits.items() if value is not None]
+        if not values or None in values:
+            raise ConfigurationError("a live limit needs a value: 'unset' removes those of a scope")
         warn_of_unseen(store, scope)
         store.set_limits(kind, name, wanted)
 

@@ -423,6 +423,8 @@ def test_a_database_of_another_program_is_left_alone(queue: FairQueue, folder: P
     [
         ({"on_unavailable": "buffer"}, "needs the setting 'buffer_path': a directory"),
         ({"buffer_path": "/dev/null"}, "'/dev/null' is no directory: make one on a disk"),
+        ({"buffer_path": "a\0b"}, "setting 'buffer_path': .* is no directory"),
+        ({"buffer_path": "a" * 300}, "setting 'buffer_path': .* is no directory"),
         ({"on_unavailable": "bufer"}, "'raise', 'buffer' or 'inline'"),
         ({"buffer_jobs": 0}, "largest number of jobs that one process buffers"),
     ],

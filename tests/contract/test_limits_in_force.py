@@ -6,6 +6,7 @@ import pytest
 
 from fairqueue import FairQueue, Limit, Limits, Scope, Settings
 from fairqueue.adapters import settings_summary
+from fairqueue.errors import ConfigurationError
 from tests.contract.world import World
 
 
@@ -38,6 +39,19 @@ def test_the_stronger_source_is_listed(world: World, queue: FairQueue) -> None:
     queue.limits.unset(Scope.default())
     assert queue.limits.get(Scope.workspace("a"))["concurrency"] == Limit(4, "configured")
     assert queue.limits.get(Scope.default())["capacity"] == Limit(50, "configured")
+
+
+@pytest.mark.parametrize("given", [{}, {"capacity": None}, {"capacity": "none"}, {"burst": ""}])
+def test_a_live_limit_without_a_value_removes_no_other(
+    queue: FairQueue, given: dict[str, str | None]
+) -> None:
+    """They are removed by `unset` alone."""
+    before = {"concurrency": Limit(5, "live"), "rate": Limit(2.0, "live")}
+    queue.limits.set(Scope.workspace("a"), concurrency=5, rate=2)
+    with pytest.raises(ConfigurationError, match="'unset' removes"):
+        queue.limits.set(Scope.workspace("a"), **given)
+    queue.limits.set(Scope.workspace("a"), concurrency=5, capacity=None)
+    assert queue.limits.get(Scope.workspace("a")) == before
 
 
 def test_a_clone_brings_limits_only_if_its_queue_does(world: World) -> None:

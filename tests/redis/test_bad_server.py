@@ -44,6 +44,15 @@ def _everything_said(error: BaseException) -> str:
     return f"{error!s} {error!r} {_everything_said(before) if before else ''}"
 
 
+def test_a_database_that_the_server_does_not_have(own_server: EmbeddedServer) -> None:
+    """It is a mistake in the URL."""
+    with (
+        FairQueue(f"{own_server.url}?db=99") as queue,
+        pytest.raises(ConfigurationError, match="does not have the URL's database"),
+    ):
+        queue.publish(b"x", queue="q")
+
+
 def test_too_old(
     redis_client: redis.Redis, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

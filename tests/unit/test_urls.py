@@ -122,6 +122,9 @@ def test_a_misspelt_setting_in_a_url_is_rejected() -> None:
         ("redis://u:S3c/r?et#S3c@h:1/0", "percent-encoded"),
         ("redis://u:S3c\u2100ret@h/0", "percent-encoded"),
         ("redis://u:S3cret@h/queue", "ends in 'queue', but a Redis database is a number"),
+        ("redis://u:S3cret@h/0?socket_timeout=-1", "'socket_timeout' of the URL must be a number"),
+        ("unix:///h.sock?socket_timeout=0", "'socket_timeout' of the URL must be a number"),
+        ("redis://u:S3cret@h?socket_connect_timeout=nan", "of seconds above 0, not nan"),
         ("http://u:S3cret@h/", "unknown scheme"),
     ],
 )

@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from fairqueue._settings import ENCODED, mask_password, servers_of
 from fairqueue._stores.redis.cluster import SlotFinder, cluster_pool, is_cluster
+from fairqueue._stores.redis.connections import TIMEOUTS
 from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
 from fairqueue._stores.redis.looking import (
     SOCKET_TIMEOUT_SECONDS,
@@ -21,6 +22,8 @@ from fairqueue._stores.redis.looking import (
 from fairqueue._stores.redis.sentinel import is_sentinel, sentinel_pool
 from fairqueue.errors import ConfigurationError
 
+MOST_SECONDS = 1e6
+"""The longest time-out of a connection. A socket refuses one of 300 years."""
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
@@ -98,6 +101,7 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
         client = _client(url, tag)
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
+        _check_timeouts(pool.connection_kwargs)
     except ConfigurationError:
         raise
     except (ValueError, TypeError, redis.RedisError) as error:
@@ -119,6 +123,15 @@ def _client(url: str, tag: str) -> redis.Redis:
     if is_resolved_at_connect(url):
         return redis.Redis(connection_pool=resolving_pool(url, tag))
     return redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
+
+
+def _check_timeouts(options: dict[str, Any]) -> None:
+    for name in TIMEOUTS:
+        seconds = options.get(name)
+        if seconds is not None and not 0 < seconds < MOST_SECONDS:
+            raise ConfigurationError(
+                f"option {name!r} of the URL must be a number of seconds above 0, not {seconds}"
+            )
 
 
 def _what_is_wrong(text: str) -> str:

@@ -15,6 +15,8 @@ from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
 """Texts of errors when the ACL forbids a script's command: Redis 7.0; Redis 7.2 and Valkey."""
+NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
+"""Texts of errors when the server has no database of this number."""
 
 REMEDIES = {
     "OOM": "Redis is out of memory (maxmemory reached): raise maxmemory, or let workers drain it",
@@ -117,6 +119,10 @@ def raise_told(error: redis.RedisError) -> NoReturn:
     is_answer = isinstance(error, redis.ResponseError)
     if is_answer and any(text in str(error) for text in SCRIPT_DENIED):
         raise _refused(error) from error
+    if is_answer and str(error).startswith(NO_DATABASE):
+        raise ConfigurationError(
+            f"this Redis does not have the URL's database ({error}): name another, such as /0"
+        ) from error
     if isinstance(error, TooFewReplicas):
         raise StoreUnavailable(str(error)) from error
     remedy = remedy_of(error) if is_answer else None
