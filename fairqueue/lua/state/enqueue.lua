@@ -87,15 +87,15 @@ function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
   Settle.workspace(ws)
 end
 
--- Each key that a job may hold: its unique key, and the id that a framework has given it and its
--- retries, which is held like a key of no task. The own id of a retry, and of a message from another
--- broker, ends in it.
+-- Where a job's unique key is held; nil: it has none.
 function Enqueue.unique_field(record)
   local name, task = Jobs.identity_of(record)
   local key = Jobs.key_of(record)
   return key and concat({ name, task, key }, ':')
 end
 
+-- The id that a framework has given a job and its retries is held like a unique key of no task. The
+-- own id of a retry, and of a message from another broker, ends in it.
 function Enqueue.framework_field(id)
   local name, of_framework = match(id, '^([^/]+)/[^/]*/[%w_]+~(.+)$')
   return name and name .. '::' .. of_framework
