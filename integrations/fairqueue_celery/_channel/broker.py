@@ -64,14 +64,10 @@ class Broker:
         Raises ConfigurationError for a server that cannot keep the promises.
         """
         if time.monotonic() - self._checked < FRESH_SECONDS:
-            self.ask()
+            self.core.ask()
             return
         self.core.connect()
         self._checked = time.monotonic()
-
-    def ask(self) -> None:
-        """Ask anything; raises StoreUnavailable if no server answers."""
-        self.core.ask()
 
     def reaches(self, act: Callable[[], object]) -> bool:
         """Do this; False: Redis is away, and the task that is published here need not reach it."""

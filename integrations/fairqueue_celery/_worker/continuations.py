@@ -25,7 +25,7 @@ def wait_for_store(**_call: Any) -> None:
         return  # it is collected, and waits with the others
     broker = _broker_of(task.app)
     if broker is not None and follows_from_job(call.fields, broker.core):
-        until_answered(broker.ask, call.task)
+        until_answered(broker.core.ask, call.task)
 
 
 def _broker_of(app: Any) -> Broker | None:
