@@ -1,8 +1,8 @@
 -- Let nothing of a workspace start, since it moves to another shard; without one it goes on here.
 -- Once nothing of it runs, this shard refuses its publishes.
 -- ARGV now workspace to
--- RETURNS how many of its jobs run; 0: it moves now; -1: another process has moved it, or the number
--- of shards does not change
+-- RETURNS how many of its jobs run; 0: it moves now; -1: another process has moved it, or the
+-- number of shards does not change
 local _, name, to = unpack(ARGV)
 
 local held = match(call('HGET', K.moved(), name) or '|', '^%D')
