@@ -1,4 +1,4 @@
-"""A build of the scripts without their short ways: every call takes the general one."""
+"""A build of the scripts without the short way of a publish: each takes the general one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from fairqueue._stores.library import read_source
 
 SHORT_WAYS = {
     "publish": (("= of == shards and is_simple and", "= false and is_simple and"),),
-    "claim": (("if known == false then", "if false then"),),
 }
 """By file, what opens a short way, and what closes it."""
 

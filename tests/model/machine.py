@@ -125,9 +125,9 @@ MOST_DUE = 8  # that a claim may find: it has few steps, and the model has no pa
 class Moves(RuleBasedStateMachine):
     """Producers, workers and an operator make any call at any time.
 
-    Scripts take their short ways on Redis, and the general one in memory. With ``many_flows`` those
-    of a workspace follow it one by one, and both take the short ways: a publish that takes it reads
-    no flow, so which of them follows next would differ.
+    Publishes take their short way on Redis, and the general one in memory. With ``many_flows``
+    those of a workspace follow it one by one, and both take the short way: a publish that takes it
+    reads no flow, so which of them follows next would differ.
     """
 
     def __init__(self, client: redis.Redis, namespace: str, *, many_flows: bool = False) -> None:

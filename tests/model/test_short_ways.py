@@ -1,7 +1,4 @@
-"""The short ways and the general ones do the same: replies and keys are compared after each call.
-
-The random moves compare them, too, but mostly beside what closes the short way of a claim.
-"""
+"""The short way of a publish and the general one do the same: replies and keys are compared."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ from tests.short_ways import SHORT_WAYS, without_short_ways
 
 STEPS = 400
 LEASE_SECONDS = 30.0
-OF_THE_SHORT_WAY = "ZMSCORE"
-"""A command that only the short way of a claim runs, where a job ends."""
+OF_THE_SHORT_WAY = "RPUSHX"
+"""A command that only the short way of a publish runs."""
 
 LIMITS = {
     "none": {},
@@ -40,7 +37,7 @@ LIMITS = {
 
 
 class Pair:
-    """One store that takes the short ways, and one that does not."""
+    """One store that takes the short way, and one that does not."""
 
     def __init__(self, seed: int, limits: Mapping[str, Limits]) -> None:
         self.random, self.clock = Random(seed), ManualClock()
@@ -149,19 +146,6 @@ def test_short_and_general_ways_do_the_same(limits: str, seed: int) -> None:
     short, of_the_general = pair.short
     assert short > STEPS / 10, "the short way was hardly taken"
     assert of_the_general == 0
-
-
-@pytest.mark.parametrize("has_rate", [False, True])
-def test_a_rate_of_a_task_closes_it(*, has_rate: bool) -> None:
-    """The short way of a claim knows nothing of it, so it is not taken then."""
-    pair = Pair(0, {"task t": Limits(workspace_rate=9.0, workspace_burst=5.0)} if has_rate else {})
-    for n in range(40):
-        pair.publish(n)
-    for _ in range(20):
-        pair.claim()
-        one, other = pair.keys()
-        assert one == other
-    assert (pair.short[0] == 0, pair.short[1]) == (has_rate, 0)
 
 
 def test_what_closes_the_short_ways_is_in_the_scripts() -> None:

@@ -107,16 +107,16 @@ def test_commands_of_a_publish_of_many(
 @pytest.mark.parametrize(
     ("limits", "n", "most"),
     [
-        ({}, 1, 33),
-        ({}, 8, 56),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 37),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 62),
+        ({}, 1, 35),
+        ({}, 8, 115),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 36),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 119),
     ],
 )
 def test_commands_of_a_finish_with_a_claim(
     redis_url: str, namespace: str, count: Count, limits: dict[str, Any], n: int, most: int
 ) -> None:
-    """The short way reads once what several jobs need, and writes each key once."""
+    """Ends and starts of several jobs share the commands of their leases and records."""
     with _queue(redis_url, namespace, **limits) as queue:
         for _ in range(10):
             for workspace in "abc":

@@ -8,20 +8,11 @@
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
   yields, times = unpack(ARGV)
 n = tonumber(n)
--- LATER
 local known = Idempotency.answered(owner, number)
-local reply, failed, plan
-local stands = times ~= '' and known == false and Across.before(queues, times)
-local asked = queues
-if stands then queues, n = Across.served(stands, queues, n) end
-if known == false then
-  reply, failed, plan = ShortClaim.go(owner, number, queues, n, lease_seconds, finishes)
-end
-if reply then return stands and Across.after(stands, reply) or reply end
--- LATER
-if failed then ShortClaim.undo(plan, failed) end
 if known == nil then return { -1 } end
 if known then return Idempotency.repeated(known, owner) end
+local stands, asked = times ~= '' and Across.before(queues, times), queues
+if stands then queues, n = Across.served(stands, queues, n) end
 max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
 
 local lost = Leases.finish_all(finishes, owner)
@@ -37,7 +28,7 @@ if queues ~= asked then
   for queue in gmatch(asked, '%S+') do insert(all, queue) end
 end
 
-reply = { 1, lost, '0', nil, nil }
+local reply = { 1, lost, '0', nil, nil }
 local function serve()
   Tick.all(max_deliveries, RebuildJobs.go_on)
   local only = n > 0 and not from[2] and from[1] and Records.register(from[1])
@@ -54,10 +45,15 @@ local function serve()
   end
 end
 
-local done, said = pcall(serve)
+local function serve_and_save()
+  serve()
+  Leases.save_granted()
+end
+
+local done, said = pcall(serve_and_save)
 if not done then
   RebuildJobs.go_on(said)
-  serve()
+  serve_and_save()
 end
 S.at_work = false
 for i = 1, #all do S.touched_queues[all[i]] = true end

@@ -29,7 +29,7 @@ for fence, used in gmatch(progress, '(%d+):(%S+)') do
   fences[#fences + 1], seconds[#seconds + 1] = fence, used
 end
 local texts = fences[1] and call('HMGET', K.leases(), unpack(fences))
-local is_spread, lease_end = Shard.is_spread(), Leases.end_of(lease_seconds)
+local is_spread, lease_end = Shard.is_spread(), int(Fairness.microseconds(now + lease_seconds))
 for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest from the last fence
   local fence, n = fences[i], #ends
   local job, charged, claimed, holding, holder, marks = LeaseRecords.around_ran(texts[i])

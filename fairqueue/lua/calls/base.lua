@@ -25,8 +25,7 @@ local function new_state()
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
     limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    gaps = false, this_window = false, window_is_noted = false, lease_end = false,
-    known_limits = false,
+    gaps = false, this_window = false, window_is_noted = false,
   }
 end
 -- What few calls need, and tables of the call's own, each made when it is first needed: S has place
@@ -45,6 +44,7 @@ local STATE = {
   added_jobs = TABLE, -- {queue, id}
   taken_jobs = TABLE, -- {workspace, queue, priority, element}
   touched_leases = TABLE, -- granted or dropped
+  granted = TABLE, -- leases that are still to be written
   words = TABLE, -- one table for all commands: another one each would cost more
   limits_by_text = TABLE, limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,

@@ -57,7 +57,7 @@ function Explain.rate(blockers, scope, name, limits, tat, since)
 end
 
 function Explain.total(blockers, limits)
-  local used = limits.concurrency and call('ZCARD', K.expiry())
+  local used = limits.concurrency and Limits.running()
   if not used or used < limits.concurrency then return end
   local since = not blockers.brief and used <= SEEN
     and Explain.last_start(call('ZRANGE', K.expiry(), 0, -1)) or nil

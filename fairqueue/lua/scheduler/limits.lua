@@ -118,11 +118,17 @@ function Limits.is_open(node)
   if limits.concurrency and call('HLEN', K.slots_of_queue(node.queue)) >= limits.concurrency then
     return false
   end
-  return not (total.concurrency and call('ZCARD', K.expiry()) >= total.concurrency)
+  return not (total.concurrency and Limits.running() >= total.concurrency)
+end
+
+-- How many leases there are, with those that this call has granted and not yet written.
+function Limits.running()
+  return call('ZCARD', K.expiry()) + #S.granted
 end
 
 function Limits.usage_of(ws)
-  return call('SCARD', K.slots(ws.name))
+  ws.usage = ws.usage or call('SCARD', K.slots(ws.name))
+  return ws.usage
 end
 
 -- Which of its own limits blocks a workspace.
@@ -138,27 +144,6 @@ end
 -- A task that drains needs no node: only publishes ask.
 function Limits.is_draining(task)
   return Limits.any('tasks') and find(Limits.texts('pause:task:' .. task)[1], 'draining') ~= nil
-end
-
--- Whether no limit is set but those of workspaces, each for itself, as far as this queue knows.
-function Limits.are_of_workspaces(queue)
-  if not S.limit_fields then return Limits.none_is_wide(queue) end
-  for field in pairs(S.limit_fields) do
-    local scope = match(field, ':(%a+):')
-    local is_own = scope == 'workspace' or scope == 'default'
-    local is_mark = field == 'capacity' or field == 'configured'
-    local is_of_moves = field == 'moves' or field == 'forwards' or field == 'spread'
-    if not (is_own or is_mark or is_of_moves) then return false end
-  end
-  return true
-end
-
--- Limits.are_of_workspaces, where the fields are many.
-function Limits.none_is_wide(queue)
-  local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
-    'configured:queue:' .. queue, 'live:queue:' .. queue, 'pause:total:', 'pause:queue:' .. queue,
-    'configured:observe:', 'tasks', 'reserves', 'indexed')
-  return concat(texts) == ''
 end
 
 -- Limits that are only observed: everything but pauses and drains goes to `would`.

@@ -16,15 +16,6 @@ function Order.member_of(entity, flow)
   return member
 end
 
--- Several members leave a ready set, or several standings enter it.
-function Order.take_all(node, members)
-  return call('ZREM', K.ready(node), unpack(members))
-end
-
-function Order.put_all(node, standings)
-  return call('ZADD', K.ready(node), Words.of(standings, 'tag_text', 'member'))
-end
-
 function Order.insert(entity, flow, tag)
   local member = Order.member_of(entity, flow)
   flow.tag = int(tag)

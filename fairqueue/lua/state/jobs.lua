@@ -55,15 +55,6 @@ function Jobs.remove(queue, id)
   return call('HDEL', K.jobs(queue), id)
 end
 
--- The records of several jobs, or leases.
-function Jobs.read_all(queue, jobs)
-  return call('HMGET', K.jobs(queue), Words.of(jobs, 'id'))
-end
-
-function Jobs.remove_all(queue, jobs)
-  return call('HDEL', K.jobs(queue), Words.of(jobs, 'id'))
-end
-
 function Jobs.record(workspace, task, priority, deliveries, history, published, payload)
   return workspace .. ' ' .. task .. ' ' .. priority .. ' ' .. deliveries .. ' ' .. history .. ' '
     .. published .. '\n' .. payload

@@ -40,13 +40,16 @@ function LeaseRecords.around_ran(text)
     '^(%S+ %S+ %S+ %S+ %S+ )(%S+) (%S+) %S+( (%S+) (%S+) %S+ )%S+$')
 end
 
--- The records of several leases.
-function LeaseRecords.read_all(leases)
-  return call('HMGET', K.leases(), Words.of(leases, 'fence'))
-end
-
-function LeaseRecords.write_all(leases)
-  return call('HSET', K.leases(), Words.of(leases, 'fence', 'text'))
+-- Several new leases: when they end, and their records.
+function LeaseRecords.grant_all(leases, at)
+  local n, words, ends = #leases, S.words, int(Fairness.microseconds(at))
+  for i = 1, n do words[2 * i - 1], words[2 * i] = ends, leases[i].fence end
+  call('ZADD', K.expiry(), unpack(words, 1, 2 * n))
+  for i = 1, n do
+    words[2 * i - 1], words[2 * i] = leases[i].fence, LeaseRecords.text(leases[i])
+  end
+  call('HSET', K.leases(), unpack(words, 1, 2 * n))
+  Shard.expect(at)
 end
 
 -- fence, record, ...

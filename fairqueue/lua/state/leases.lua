@@ -2,11 +2,6 @@
 -- of the job then: it is finished, redelivered, or dead. Each true-up is what it has worked, in
 -- microseconds, minus what was charged.
 
-function Leases.end_of(lease_seconds)
-  S.lease_end = S.lease_end or int(Fairness.microseconds(now + lease_seconds))
-  return S.lease_end
-end
-
 -- The lease of this fence, if this owner holds it. Where Redis has lost writes and its clock has
 -- gone back, too, a fence may have been given to another owner.
 function Leases.held(fence, owner)
@@ -23,16 +18,15 @@ end
 function Leases.drop_all(leases)
   local touched = S.touched_leases
   for i = 1, #leases do
-    leases[i].is_whole = false
-    touched[#touched + 1] = leases[i]
+    local l = leases[i]
+    touched[#touched + 1] = l
+    if l.is_whole then l.is_whole = false end -- a field more would double the table
+    if S.workspaces[l.workspace] then S.workspaces[l.workspace].usage = false end
   end
   call('ZREM', K.expiry(), Words.of(leases, 'fence'))
   LeaseRecords.remove_all(leases)
-  for i = 1, #leases do
-    local l = leases[i]
-    call('SREM', K.slots(l.workspace), l.fence)
-    call('HDEL', K.slots_of_queue(l.queue), l.id)
-  end
+  Words.for_each('SREM', K.slots, leases, 'workspace', 'fence')
+  Words.for_each('HDEL', K.slots_of_queue, leases, 'queue', 'id')
 end
 
 function Leases.drop(l)
@@ -71,6 +65,7 @@ end
 -- Whether a job runs under a lease of another fence.
 function Leases.runs_already(l)
   if call('HSETNX', K.slots_of_queue(l.queue), l.id, l.fence) == 1 then return false end
+  Leases.save_granted()
   if call('HEXISTS', K.leases(), call('HGET', K.slots_of_queue(l.queue), l.id)) == 1 then
     return true
   end
@@ -93,23 +88,31 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   local cost, guess = Order.price(ws, flow, task)
   local l = { fence = Shard.next_fence(), lane_key = flow.lane_key, queue = queue, id = id,
     workspace = ws.name, task = task, priority = priority, charged = cost, claimed = now_text,
-    ran = '0', owner = owner, early = false, deliveries = deliveries + 1,
-    length = lease_seconds, since = Order.runnable_since(flow), is_whole = false }
+    ran = '0', owner = owner, deliveries = deliveries + 1, length = lease_seconds,
+    since = Order.runnable_since(flow), is_whole = false } -- 16 fields
   local touched = S.touched_leases
   if (ws.limits or Limits.of_workspace(ws)).would then Explain.observe_start(ws, flow, task) end
   touched[#touched + 1] = l
   if Leases.runs_already(l) then return Leases.pass(ws, flow, id, false) end
-  call('ZADD', K.expiry(), Leases.end_of(lease_seconds), l.fence)
-  Shard.expect(now + lease_seconds)
-  LeaseRecords.save(l)
   call('SADD', K.slots(ws.name), l.fence)
+  if ws.usage then ws.usage = ws.usage + 1 end
   local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)
   node.last_fence, node.dirty = l.fence, true
   Leases.record_start(ws, node)
   Settle.start(ws, flow, cost, guess)
   if keys then Settle.shared_limits(keys) end
-  l.is_whole = true
+  local granted = S.granted
+  granted[#granted + 1] = l
   return l, record
+end
+
+-- Write the leases that were granted: what all of them share takes one command.
+function Leases.save_granted()
+  local granted = S.granted
+  if not granted[1] then return end
+  LeaseRecords.grant_all(granted, now + granted[1].length)
+  for i = 1, #granted do granted[i].is_whole = true end
+  S.granted = {}
 end
 
 function Leases.remove_job(l)
@@ -135,14 +138,19 @@ end
 
 function Leases.finish(leases)
   Leases.drop_all(leases)
-  for i = 1, #leases do Jobs.remove(leases[i].queue, leases[i].id) end
+  Words.for_each('HDEL', K.jobs, leases, 'queue', 'id')
   Shard.remember_ended(Words.of(leases, 'id'))
+  local last_of = leases[2] and {} -- by workspace, which is settled once
   for i = 1, #leases do
     local l = leases[i]
     local ws, worked = Leases.dropped(l), Leases.worked(l, l.seconds)
     Order.record_duration(ws, l.task, worked)
     Leases.true_up(ws, l, worked)
-    Settle.workspace(ws)
+    if last_of then last_of[ws] = i else Settle.workspace(ws) end
+  end
+  for i = 1, last_of and #leases or 0 do
+    local ws = S.workspaces[leases[i].workspace]
+    if last_of[ws] == i then Settle.workspace(ws) end
   end
   Tasks.save()
 end
@@ -155,18 +163,19 @@ end
 -- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
 function Leases.finish_all(finishes, owner)
   if finishes == '' then return '' end
-  local lost, named, ended, seen = { nil }, { nil }, { nil }, {}
-  for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
-    named[#named + 1] = { fence = fence, ending = ending, seconds = seconds }
+  local lost, fences, endings, seconds = { nil }, { nil }, { nil }, { nil }
+  for fence, ending, worked in gmatch(finishes, '(%d+):(%a+):(%S+)') do
+    local n = #fences + 1
+    fences[n], endings[n], seconds[n] = fence, ending, worked
   end
-  local texts = LeaseRecords.read_all(named)
-  for i = 1, #named do
-    local fence, l = named[i].fence, nil
+  local texts, ended, seen = call('HMGET', K.leases(), unpack(fences)), { nil }, {}
+  for i = 1, #fences do
+    local fence, l = fences[i], nil
     l = texts[i] and not seen[fence] and Leases.held_as(fence, texts[i], owner)
     if not l then
       lost[#lost + 1] = fence
-    elseif named[i].ending == 'ack' then
-      l.seconds, seen[fence], ended[#ended + 1] = named[i].seconds, true, l
+    elseif endings[i] == 'ack' then
+      l.seconds, seen[fence], ended[#ended + 1] = seconds[i], true, l
     else
       Leases.finish_early(l)
     end

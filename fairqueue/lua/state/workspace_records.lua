@@ -27,7 +27,8 @@ function WorkspaceRecords.plain(name, raw)
     lanes = lanes }
   return { name = name, raw = raw, flows = { flow }, duration_estimates = estimates, weight = '1',
     tat = '0', last_start = '0', start_interval = '0', limits = false, dirty = false,
-    known_task = false, known = false, follows = false, others = false, waits = false }
+    known_task = false, known = false, follows = false, others = false, waits = false,
+    usage = false }
 end
 
 function WorkspaceRecords.flow(f)

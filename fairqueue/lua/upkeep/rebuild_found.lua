@@ -143,6 +143,7 @@ function RebuildFound.complete(l)
   LeaseRecords.save(l)
   local ws = Records.workspace(l.workspace)
   call('SADD', K.slots(l.workspace), l.fence)
+  ws.usage = false
   call('HSET', K.slots_of_queue(l.queue), l.id, l.fence)
   RebuildFound.queue(l.queue)
   local flow = Records.flow(ws, l.lane_key)

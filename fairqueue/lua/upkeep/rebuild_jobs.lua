@@ -182,6 +182,7 @@ function RebuildJobs.remove_lease(l)
   end
   pcall(call, 'ZREM', K.expiry(), l.fence)
   pcall(call, 'SREM', K.slots(l.workspace), l.fence)
+  RebuildJobs.workspace(l.workspace).usage = false
   if call('HGET', K.slots_of_queue(l.queue), l.id) == l.fence then
     pcall(call, 'HDEL', K.slots_of_queue(l.queue), l.id)
   end
@@ -192,6 +193,7 @@ end
 -- After a script that has failed: give back the leases that were not granted or dropped whole, or
 -- all of them, and place the jobs that were taken.
 function RebuildJobs.undo(all)
+  if all then S.granted = {} else Leases.save_granted() end
   for _, l in ipairs(S.touched_leases) do
     if all or not l.is_whole then
       pcall(RebuildJobs.remove_lease, l)
