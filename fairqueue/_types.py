@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, cast
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple, cast
 from uuid import UUID
 
 from fairqueue.plain import duration, printable
@@ -35,8 +36,7 @@ class Job:
     """A job not started within this many seconds of its publish is dead; None: it never expires."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """One tick of a schedule: its publish stores a job only where the schedule expects this one."""
 
     schedule: str
@@ -100,8 +100,7 @@ class Outcome(str, Enum):
     """The store is away: the job is on this machine's disk, and is sent when the store answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """The result of a publish, and the id of the job that it refers to."""
 
     outcome: Outcome
@@ -217,8 +216,7 @@ class Ending(str, Enum):
     """Never redeliver it; it keeps its slot until ACK or until the lease expires."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """The end of one lease; ``seconds`` are the worker-seconds that the job has used."""
 
     fence: int
@@ -226,8 +224,7 @@ class Finish:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHead:
+class QueueHead(NamedTuple):
     """How a queue stands on a shard, in the virtual time that all shards share."""
 
     head: float | None
@@ -236,8 +233,7 @@ class QueueHead:
     """The highest virtual time that this shard knows of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """The result of one finish-and-claim call."""
 
     leases: tuple[Lease, ...]
@@ -249,8 +245,7 @@ class Claimed:
     """How each queue of the claim stands on this shard, where that was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(NamedTuple):
     """The result of one renewal."""
 
     lost: frozenset[int]
@@ -259,7 +254,7 @@ class Renewed:
     """Fencing tokens of cancelled jobs, repeated at every renewal until the job ends."""
     failed: frozenset[int] = frozenset()
     """Those of leases that could not be renewed, while others were: renew them again."""
-    wide: Mapping[int, Sequence[str]] = field(default_factory=dict)  # limits over several shards
+    wide: Mapping[int, Sequence[str]] = MappingProxyType({})  # limits over several shards
 
 
 class Cancelled(str, Enum):
@@ -487,8 +482,7 @@ class Stats:
     """What was passed because it could not be read, or failed: how much, by kind."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedRequest:
+class AdmittedRequest(NamedTuple):
     """The reply to a request of a web process for a place."""
 
     state: str

@@ -12,8 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairqueue._context import JobContext, running_job
 from fairqueue._publish.unique_outcomes import Latest
@@ -32,8 +31,7 @@ LOOKS_AFTER_SECONDS = (1.0, 4.0, 15.0, 40.0)
 _waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """What this process has sent."""
 
     core: FairQueue | None

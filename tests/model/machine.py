@@ -927,7 +927,7 @@ def _why(job_id: str, store: Store) -> Why:
 def _plain(claimed: Claimed) -> Claimed:
     """Return a reply without this process's clock."""
     leases = tuple(replace(lease, received_monotonic=0.0) for lease in claimed.leases)
-    return replace(claimed, leases=leases)
+    return claimed._replace(leases=leases)
 
 
 def _plain_errors(

@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 from heapq import nsmallest
 from itertools import chain
 from operator import attrgetter, itemgetter
-from statistics import fmean
 from typing import Any, TypeVar
 
 from fairqueue._stores.fleet import TakenSlot
@@ -49,7 +48,7 @@ JOINS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("waiting", "scheduled", "runnable", "running", "dead"), sum),
     **dict.fromkeys(("jobs", "startable"), sum),
     **dict.fromkeys(("last", "last_start", "oldest_seconds", "oldest_wait_seconds"), max),
-    "average_seconds": fmean,
+    "average_seconds": lambda found: sum(found) / len(found),
     "idle_seconds": min,
     "is_complete": all,
 }
