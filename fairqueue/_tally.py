@@ -13,7 +13,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-
 from typing import NamedTuple
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened

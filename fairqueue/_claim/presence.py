@@ -10,9 +10,9 @@ from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
+from fairqueue._types import INTRODUCED_EVERY_SECONDS, App
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.rows import INTRODUCED_EVERY_SECONDS, App
 
 log = logging.getLogger("fairqueue.claimer")
 

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
+from fairqueue._types import JobState
 from fairqueue.errors import FairQueueError
-from fairqueue.explained import JobState
 
 log = logging.getLogger("fairqueue.step")
 

@@ -47,7 +47,7 @@ from fairqueue.adapters import (
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
-from fairqueue.operate import DeadLetters
+from fairqueue.operate.dead import DeadLetters
 from fairqueue.rows import DeadFilter
 from fairqueue.schedules._definition import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due as due_tick

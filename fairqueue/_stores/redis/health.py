@@ -8,11 +8,11 @@ from typing import Any
 
 import redis
 
+from fairqueue._later import rows
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server
 from fairqueue.plain import counted
-from fairqueue.rows import Durability, Memory
 
 PINGS = 20
 SLOW_SECONDS = 0.01
@@ -36,21 +36,21 @@ def remarks(client: Any) -> Iterator[Remark]:
     yield from (*_clock(client), *_latency(client))
 
 
-def memory(client: Any) -> Memory | None:
+def memory(client: Any) -> rows.Memory | None:
     """Return the server's memory; None: INFO is refused, or does not have it."""
     info = _info(client, "memory")
     if "used_memory" not in info:
         return None
-    return Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
+    return rows.Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
 
 
-def durability(client: Any) -> Durability | None:
+def durability(client: Any) -> rows.Durability | None:
     """Return the server's durability; None: INFO is refused, or does not have it."""
     policy = _info(client, "memory").get("maxmemory_policy")
     if policy is None:
         return None
     appends = bool(_info(client, "persistence").get("aof_enabled"))
-    return Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
+    return rows.Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
 
 
 def _info(client: Any, section: str) -> Info:
