@@ -65,12 +65,12 @@ def _float(value: Any) -> float:
 
 def _int(value: Any) -> int:
     try:
-        found = int(value)
-        if isinstance(value, str) or found == value:
-            return found
+        found = float(value)
     except (TypeError, ValueError, OverflowError):
-        pass
-    raise ValueError("Input should be a valid integer")
+        found = math.nan
+    if not found.is_integer():
+        raise ValueError("Input should be a valid integer")
+    return int(found)
 
 
 def _within(value: float, least: float, most: float, above: bool = False) -> float:  # noqa: FBT001, FBT002
