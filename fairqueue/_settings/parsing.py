@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 _PER_SECOND = {"s": 1.0, "m": 1 / 60, "h": 1 / 3600}
@@ -18,96 +16,15 @@ _SOURCE = re.compile(
 _ADDRESS = re.compile(r"(\[[\w:.%]+\]|[\w.-]+):(\d{1,5})")
 PORTS = 2**16
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_SWITCH = {"1": True, "true": True, "yes": True, "on": True, "t": True, "y": True}
-_SWITCH |= {"0": False, "false": False, "no": False, "off": False, "f": False, "n": False}
 
 
 def number_or_none(value: Any) -> Any:
     """Read empty text, ``none`` and ``null`` as None; reject booleans."""
     if isinstance(value, bool):
-        raise ValueError("a boolean is not a number")  # noqa: TRY004
+        raise ValueError("a boolean is not a number")  # noqa: TRY004 - pydantic reports ValueError
     if isinstance(value, str) and value.strip().lower() in {"", "none", "null"}:
         return None
     return value
-
-
-def number(
-    least: float, most: float = math.inf, *, above: bool = False, optional: bool = False
-) -> Callable[[Any], Any]:
-    """Read a finite number, from ``least`` or only ``above`` it; ``optional``: or None."""
-
-    def read(value: Any) -> Any:
-        value = number_or_none(value)
-        return value if value is None and optional else _within(_float(value), least, most, above)
-
-    return read
-
-
-def whole(least: int, most: int, *, optional: bool = False) -> Callable[[Any], Any]:
-    """Read a whole number; ``optional``: or None."""
-
-    def read(value: Any) -> Any:
-        value = number_or_none(value)
-        return value if value is None and optional else _within(_int(value), least, most)
-
-    return read
-
-
-def _float(value: Any) -> float:
-    try:
-        found = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("Input should be a valid number") from None
-    if not math.isfinite(found):
-        raise ValueError("Input should be a finite number")
-    return found
-
-
-def _int(value: Any) -> int:
-    try:
-        found = float(value)
-    except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not found.is_integer():
-        raise ValueError("Input should be a valid integer")
-    return int(found)
-
-
-def _within(value: float, least: float, most: float, above: bool = False) -> float:  # noqa: FBT001, FBT002
-    if value < least or (above and value == least):
-        how = "greater than" if above else "greater than or equal to"
-        raise ValueError(f"Input should be {how} {least:.12g}")
-    if value > most:
-        raise ValueError(f"Input should be less than or equal to {most:.12g}")
-    return value
-
-
-def one_of(*words: str) -> Callable[[Any], Any]:
-    """Read one of these words."""
-    *first, last = map(repr, words)
-
-    def read(value: Any) -> Any:
-        if value not in words:
-            raise ValueError(f"Input should be {', '.join(first)} or {last}")
-        return value
-
-    return read
-
-
-def switch(value: Any) -> bool:
-    """Read a boolean, or a word for one."""
-    word = str(value).strip().lower() if isinstance(value, str | int) else ""
-    if word not in _SWITCH:
-        raise ValueError("Input should be a valid boolean")
-    return _SWITCH[word]
-
-
-def path(value: Any) -> Path | None:
-    """Read a path, or None."""
-    named = number_or_none(value)
-    if not isinstance(named, str | Path | None):
-        raise ValueError("Input is not a valid path")  # noqa: TRY004
-    return None if named is None else Path(named)
 
 
 def rate(value: Any) -> Any:
@@ -116,15 +33,7 @@ def rate(value: Any) -> Any:
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None and isinstance(value, str) and "/" in value:
         raise ValueError("expected a number of starts per second, or N/s, N/m or N/h")
-    per_second = float(match[1]) * _PER_SECOND[match[2]] if match else value
-    return None if value is None else _within(_float(per_second), 0, 1e9, above=True)
-
-
-def options(value: Any) -> Mapping[str, Any]:
-    """Read the settings of an entry."""
-    if not isinstance(value, Mapping):
-        raise ValueError("Input should be a valid dictionary")  # noqa: TRY004
-    return {str(name): of for name, of in value.items()}
+    return float(match[1]) * _PER_SECOND[match[2]] if match else value
 
 
 def mapping(value: Any) -> Any:

@@ -78,7 +78,7 @@ def split_settings(url: str) -> tuple[str, dict[str, Any]]:
 
 
 def _is_setting(name: str) -> bool:
-    names: Collection[str] = Settings.fields
+    names: Collection[str] = Settings.model_fields
     if name in names:
         return True
     if name in problems.MEANT or name in problems.OF_WORKSPACES:

@@ -58,7 +58,7 @@ def _kept(query: str, options: dict[str, str]) -> str:
     if "virtual_host" in options:  # the database, because the path is a socket's
         parts.append(urlencode({"db": options["virtual_host"].strip("/")}))
     if "global_keyprefix" in options:
-        own = options.get("namespace", Settings.fields["namespace"].default)
+        own = options.get("namespace", Settings.model_fields["namespace"].default)
         parts = [part for part in parts if not part.startswith("namespace=")]
         parts.append(urlencode({"namespace": options["global_keyprefix"] + own}))
     return "&".join(parts)
@@ -66,4 +66,8 @@ def _kept(query: str, options: dict[str, str]) -> str:
 
 def _is_core_option(part: str) -> bool:
     name = part.partition("=")[0]
-    return name in Settings.fields or name in _CLIENT_OPTIONS or name.startswith(_CLIENT_PREFIXES)
+    return (
+        name in Settings.model_fields
+        or name in _CLIENT_OPTIONS
+        or name.startswith(_CLIENT_PREFIXES)
+    )

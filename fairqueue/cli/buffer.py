@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fairqueue import FairQueue, Settings
+from fairqueue import FairQueue
 from fairqueue.buffer.outages import Outages
 from fairqueue.buffer.spool import DROP, RETRY, Kept, change, check_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue
@@ -73,7 +73,7 @@ def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
     for spool in {spool for spool, each in _kept(path) if each.refused}:
         change(spool, RETRY)
-    settings = Settings.load({**core.settings.given, "buffer_path": path})
+    settings = core.settings.model_copy(update={"buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()
     taken, _, _ = outages.counts()

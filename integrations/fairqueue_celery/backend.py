@@ -42,7 +42,7 @@ class FairQueueBackend(RedisBackend):
 
     @property
     def _namespace(self) -> str:
-        default = Settings.fields["namespace"].default
+        default = Settings.model_fields["namespace"].default
         return str(self._address.query.get("namespace", default))
 
     def _get_pool(self, **params: Any) -> Any:
@@ -79,7 +79,9 @@ def stock_url(url: str) -> str:
     address = replace(read_url(url), others=())
     if address.sentinels is not None or address.cluster is not None:
         return f"redis://looked-for/{address.db}"
-    query = {name: text for name, text in address.query.items() if name not in Settings.fields}
+    query = {
+        name: text for name, text in address.query.items() if name not in Settings.model_fields
+    }
     if address.path is not None:
         query.update({"virtual_host": address.db} if address.db != "0" else {})
     return address.core_url(query).replace("unix://", "socket://", 1)

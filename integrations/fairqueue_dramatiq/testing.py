@@ -31,7 +31,7 @@ def in_memory(broker: Broker, clock: ManualClock, **settings: Any) -> Iterator[D
     impossible, and for a broker without the middleware.
     """
     proxy = proxy_of(broker)
-    own = proxy.core.settings.given
+    own = proxy.core.settings.model_dump(exclude_unset=True)
     with memory_url(clock) as url:
         core = FairQueue(url, settings=Settings.load({**own, **settings}))
 

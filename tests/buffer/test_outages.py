@@ -26,7 +26,6 @@ from fairqueue import (
     StoreUnavailable,
 )
 from fairqueue._publish.new_job import NewJob
-from fairqueue._settings import Settings
 from fairqueue._shards.placement import shard_of
 from fairqueue.adapters import run_context
 from fairqueue.buffer.outages import Outages
@@ -402,7 +401,7 @@ def test_two_queues_of_a_process_share_a_directory(
     server.kill()
     publish(queue, "a")
     monkeypatch.chdir(folder)
-    settings = Settings.load({**queue.settings.given, "buffer_path": Path()})
+    settings = queue.settings.model_copy(update={"buffer_path": Path()})
     other = Outages(settings, queue.store, queue.clone, queue.tally)
     other.adopt()
     assert other.counts()[:2] == (0, 0)

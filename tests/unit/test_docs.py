@@ -19,8 +19,8 @@ from tests.pages import PAGES, ROOT, check_command, label
 def test_every_setting_has_its_row(model: type[Settings]) -> None:
     """The reference has the name, the default and the meaning of each setting, as in the code."""
     page = (ROOT / "docs" / "settings.md").read_text()
-    for name, field in model.fields.items():
-        default = repr(field.default).replace("'", '"')
+    for name, field in model.model_fields.items():
+        default = repr(field.get_default(call_default_factory=True)).replace("'", '"')
         row = f"| `{name}` | `{default}` | {field.description} |"
         assert row in page, row
 

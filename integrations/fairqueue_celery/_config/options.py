@@ -103,7 +103,7 @@ def split_options(
 
 
 def _is_kombu_option(name: str) -> bool:
-    if name in Settings.fields:
+    if name in Settings.model_fields:
         return False
     return (
         name in KOMBU_OPTIONS or name in MEANINGLESS or name in stock.Channel.from_transport_options
