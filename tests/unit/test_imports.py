@@ -25,7 +25,6 @@ OF_OPERATORS = (
 OF_OTHERS = (
     "lupa",
     "opentelemetry.sdk",
-    "pydantic",
     "prometheus_client",
     "starlette",
 )
