@@ -7,6 +7,9 @@ framework also needs :mod:`fairqueue.adapters`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from fairqueue import _later
 from fairqueue import errors as errors
 from fairqueue import step as step
 from fairqueue._claim.progress import progress
@@ -21,15 +24,14 @@ from fairqueue._types import (
     Delivery,
     Job,
     JobId,
+    JobState,
     Lease,
     Limit,
     Limits,
     Outcome,
     Pause,
     Scope,
-    Stats,
     WithoutWorkspace,
-    WorkspaceStats,
 )
 from fairqueue.errors import (
     CapacityExceeded,
@@ -45,8 +47,11 @@ from fairqueue.errors import (
     WorkspaceUnresolved,
 )
 from fairqueue.errors import ChildLost as ChildLost
-from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, Why
 from fairqueue.schedules import Schedule
+
+if TYPE_CHECKING:
+    from fairqueue.explained import Blocker, JobStatus, QueuePosition, Why
+    from fairqueue.rows import Stats, WorkspaceStats
 
 __all__ = [
     "Blocker",
@@ -90,3 +95,12 @@ __all__ = [
     "step",
     "workspace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what ``why`` and ``stats`` answer when it is named."""
+    if name in {"Blocker", "JobStatus", "QueuePosition", "Why"}:
+        return getattr(_later.explained, name)
+    if name in {"Stats", "WorkspaceStats"}:
+        return getattr(_later.rows, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

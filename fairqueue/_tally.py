@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
 from fairqueue._threads import native_lock
@@ -154,8 +155,7 @@ def _busiest(rows: Rows) -> Happened:
     return [*kept.items()]
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """What was counted, by name and labels."""
 
     counters: Mapping[str, Mapping[Labels, float]]

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairqueue.errors import ConfigurationError
 
 Attributes = dict[str, str | int | float]
 
 
-@dataclass(frozen=True)
-class TracedDelivery:
+class TracedDelivery(NamedTuple):
     """The facts about a job in the span of its run."""
 
     queue: str
@@ -86,6 +83,8 @@ class _Api:
                 f"setting 'tracing' needs opentelemetry-api: pip install 'fairqueue[otel]' "
                 f"({error.name} is missing)"
             ) from None
+        from importlib.metadata import version  # noqa: PLC0415 - few programs have spans
+
         self.tracer = self.trace.get_tracer("fairqueue", version("fairqueue"))
 
 

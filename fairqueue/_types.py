@@ -6,7 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import ClassVar, cast
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple, cast
 from uuid import UUID
 
 from fairqueue.plain import duration, printable
@@ -14,6 +15,8 @@ from fairqueue.plain import duration, printable
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
 """Default retention of dead letters; ``lua/state/dead_letters.lua`` has the same numbers."""
 CANCELLED = "cancelled"
+INTRODUCED_EVERY_SECONDS = 30.0
+"""How often a process that claims gives a sign of life; with shorter leases once in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,7 @@ class Job:
     """A job not started within this many seconds of its publish is dead; None: it never expires."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """One tick of a schedule: its publish stores a job only where the schedule expects this one."""
 
     schedule: str
@@ -100,8 +102,7 @@ class Outcome(str, Enum):
     """The store is away: the job is on this machine's disk, and is sent when the store answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
+class Published(NamedTuple):
     """The result of a publish, and the id of the job that it refers to."""
 
     outcome: Outcome
@@ -217,8 +218,7 @@ class Ending(str, Enum):
     """Never redeliver it; it keeps its slot until ACK or until the lease expires."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """The end of one lease; ``seconds`` are the worker-seconds that the job has used."""
 
     fence: int
@@ -226,8 +226,7 @@ class Finish:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueueHead:
+class QueueHead(NamedTuple):
     """How a queue stands on a shard, in the virtual time that all shards share."""
 
     head: float | None
@@ -236,8 +235,7 @@ class QueueHead:
     """The highest virtual time that this shard knows of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """The result of one finish-and-claim call."""
 
     leases: tuple[Lease, ...]
@@ -249,8 +247,7 @@ class Claimed:
     """How each queue of the claim stands on this shard, where that was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(NamedTuple):
     """The result of one renewal."""
 
     lost: frozenset[int]
@@ -259,7 +256,7 @@ class Renewed:
     """Fencing tokens of cancelled jobs, repeated at every renewal until the job ends."""
     failed: frozenset[int] = frozenset()
     """Those of leases that could not be renewed, while others were: renew them again."""
-    wide: Mapping[int, Sequence[str]] = field(default_factory=dict)  # limits over several shards
+    wide: Mapping[int, Sequence[str]] = MappingProxyType({})  # limits over several shards
 
 
 class Cancelled(str, Enum):
@@ -438,33 +435,6 @@ class StoredLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspaceStats:
-    """One workspace now. Counts are numbers of jobs.
-
-    ``limit`` is its concurrency limit in force, None for none; ``oldest_wait_seconds`` is the age
-    of its oldest waiting job, None if none waits.
-    """
-
-    workspace: str
-    waiting: int
-    scheduled: int
-    running: int
-    limit: int | None
-    oldest_wait_seconds: float | None
-    dead: int
-    lost: int
-    """Early-acked jobs whose worker died; they are not run again."""
-    would_block: int = 0
-    """Starts that limits would have blocked since ``enforce="observe"`` was set."""
-    would_reject: int = 0
-    """Publishes that a capacity would have rejected since then."""
-    pause: Pause | None = None
-    """Whether the workspace itself is paused or draining."""
-    weight: float = 1.0
-    """Its share of worker-seconds relative to others; inside a group, relative to the group's."""
-
-
-@dataclass(frozen=True, slots=True)
 class WithoutWorkspace:
     """The jobs of one task that were published without a workspace."""
 
@@ -474,21 +444,7 @@ class WithoutWorkspace:
     """When the last one was, by the store's clock, in seconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """All workspaces and queues of a namespace now."""
-
-    workspaces: tuple[WorkspaceStats, ...]
-    queues: Mapping[str, int]
-    """Waiting jobs per queue, scheduled ones included."""
-    without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
-    """Jobs that named no workspace, by their task; see the setting ``on_missing_workspace``."""
-    set_aside: Mapping[str, int] = field(default_factory=dict)
-    """What was passed because it could not be read, or failed: how much, by kind."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdmittedRequest:
+class AdmittedRequest(NamedTuple):
     """The reply to a request of a web process for a place."""
 
     state: str
@@ -497,3 +453,48 @@ class AdmittedRequest:
     """Of one that is rejected, or begins to wait: what is full, ``"workspace"`` or ``"total"``."""
     limit: int = 0
     in_flight: int = 0
+
+
+class FoundJob(str):
+    """The id of a job that a search has found, with its workspace and queue."""
+
+    __slots__ = ("queue", "workspace")
+    workspace: str
+    queue: str
+
+    def __new__(cls, workspace: str, queue: str, job_id: str) -> FoundJob:
+        """Make one from what the job is known by."""
+        found = super().__new__(cls, job_id)
+        found.workspace, found.queue = workspace, queue
+        return found
+
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """Allow copies."""
+        return self.workspace, self.queue, str(self)
+
+
+class App(NamedTuple):
+    """What the workers of one release of an app declare."""
+
+    name: str = ""
+    tasks: tuple[str, ...] | None = None
+    """The tasks or actors that they can run; None: not known, or too many to tell."""
+
+
+class JobState(str, Enum):
+    """The state of a job or workspace, as ``queue.views.why`` found it."""
+
+    WAITING = "waiting"
+    SCHEDULED = "scheduled"
+    """The job is not due yet. Of a workspace: none of its jobs is."""
+    SUSPENDED = "suspended"
+    """Of ``queue.job``: it is scheduled, and waits for its children, see :mod:`fairqueue.step`."""
+    RUNNING = "running"
+    DEAD = "dead"
+    ENDED = "ended"
+    """The job ended within the last one or two minutes. After that it is UNKNOWN, as it is before
+    where its workspace is not named."""
+    IDLE = "idle"
+    """The workspace has no waiting jobs."""
+    UNKNOWN = "unknown"
+    """There is no such job."""

@@ -5,9 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
-from fairqueue._types import Delivery, FinishedStep, JobProgress, SentChild, WithoutWorkspace
+from fairqueue._types import (
+    Delivery,
+    FinishedStep,
+    JobProgress,
+    JobState,
+    SentChild,
+    WithoutWorkspace,
+)
 from fairqueue.messages import Arguments
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in
 from fairqueue.rows import FinishedJob
@@ -84,25 +90,6 @@ class QueuePosition:
     a blocker. None: no estimate is possible, such as behind a job that takes far longer."""
     workers: QueueWorkers
     """Which living workers take jobs from this queue."""
-
-
-class JobState(str, Enum):
-    """The state of a job or workspace, as ``queue.views.why`` found it."""
-
-    WAITING = "waiting"
-    SCHEDULED = "scheduled"
-    """The job is not due yet. Of a workspace: none of its jobs is."""
-    SUSPENDED = "suspended"
-    """Of ``queue.job``: it is scheduled, and waits for its children, see :mod:`fairqueue.step`."""
-    RUNNING = "running"
-    DEAD = "dead"
-    ENDED = "ended"
-    """The job ended within the last one or two minutes. After that it is UNKNOWN, as it is before
-    where its workspace is not named."""
-    IDLE = "idle"
-    """The workspace has no waiting jobs."""
-    UNKNOWN = "unknown"
-    """There is no such job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,28 +9,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairqueue._types import JobProgress, Pause, WithoutWorkspace, WorkspaceStats
+from fairqueue._types import (  # noqa: F401 - rows, too, which workers need
+    INTRODUCED_EVERY_SECONDS,
+    App,
+    FoundJob,
+    JobProgress,
+    Pause,
+    WithoutWorkspace,
+)
 
-INTRODUCED_EVERY_SECONDS = 30.0
-"""How often a process that claims gives a sign of life; with shorter leases once in each."""
 
+@dataclass(frozen=True, slots=True)
+class WorkspaceStats:
+    """One workspace now. Counts are numbers of jobs.
 
-class FoundJob(str):
-    """The id of a job that a search has found, with its workspace and queue."""
+    ``limit`` is its concurrency limit in force, None for none; ``oldest_wait_seconds`` is the age
+    of its oldest waiting job, None if none waits.
+    """
 
-    __slots__ = ("queue", "workspace")
     workspace: str
-    queue: str
+    waiting: int
+    scheduled: int
+    running: int
+    limit: int | None
+    oldest_wait_seconds: float | None
+    dead: int
+    lost: int
+    """Early-acked jobs whose worker died; they are not run again."""
+    would_block: int = 0
+    """Starts that limits would have blocked since ``enforce="observe"`` was set."""
+    would_reject: int = 0
+    """Publishes that a capacity would have rejected since then."""
+    pause: Pause | None = None
+    """Whether the workspace itself is paused or draining."""
+    weight: float = 1.0
+    """Its share of worker-seconds relative to others; inside a group, relative to the group's."""
 
-    def __new__(cls, workspace: str, queue: str, job_id: str) -> FoundJob:
-        """Make one from what the job is known by."""
-        found = super().__new__(cls, job_id)
-        found.workspace, found.queue = workspace, queue
-        return found
 
-    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
-        """Allow copies."""
-        return self.workspace, self.queue, str(self)
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """All workspaces and queues of a namespace now."""
+
+    workspaces: tuple[WorkspaceStats, ...]
+    queues: Mapping[str, int]
+    """Waiting jobs per queue, scheduled ones included."""
+    without_workspace: Mapping[str, WithoutWorkspace] = field(default_factory=dict)
+    """Jobs that named no workspace, by their task; see the setting ``on_missing_workspace``."""
+    set_aside: Mapping[str, int] = field(default_factory=dict)
+    """What was passed because it could not be read, or failed: how much, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +207,6 @@ class TaskRow:
     """How many tell their tasks."""
     unknown_jobs: int | None = None
     """How many jobs of it are on queues of which no living worker knows it, by a sample."""
-
-
-@dataclass(frozen=True, slots=True)
-class App:
-    """What the workers of one release of an app declare."""
-
-    name: str = ""
-    tasks: tuple[str, ...] | None = None
-    """The tasks or actors that they can run; None: not known, or too many to tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairqueue._types import WorkspaceStats
+from fairqueue.rows import WorkspaceStats
 
 ALMOST = 1e-9
 ORDERS: dict[str, Callable[[WorkspaceStats], Any]] = {

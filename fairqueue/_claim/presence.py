@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
-from importlib.metadata import version
 
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
+from fairqueue._types import INTRODUCED_EVERY_SECONDS, App
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.rows import INTRODUCED_EVERY_SECONDS, App
 
 log = logging.getLogger("fairqueue.claimer")
 
@@ -26,6 +25,9 @@ Names = Callable[[], Iterable[str]]
 
 @cache  # it is read from a file
 def _own_version() -> str:
+    # It imports the package email, and most programs only publish.
+    from importlib.metadata import version  # noqa: PLC0415
+
     return f"fairqueue/{version('fairqueue')}"
 
 
@@ -43,7 +45,7 @@ class Presence:
         """The queues that were told: at its end a worker consumes none any more."""
         self.node = ""
         """The name that the framework gives this worker."""
-        self.software = _own_version()
+        self._framework = ""
         self._queues: Queues | None = None
         self._slots: Number | None = None
         self._app = settings.app or ""
@@ -67,7 +69,7 @@ class Presence:
         ``slots`` how many jobs it can run at once, and ``tasks`` those that it knows. These are
         asked each time, from any thread. ``app``: its name, if no setting gives one.
         """
-        self.node, self.software = node, f"{self.software.partition(' ')[0]} {software}"
+        self.node, self._framework = node, f" {software}"
         self._queues, self._slots, self._tasks = queues, slots, tasks
         self._app = self._settings.app or app
         self.restart()
@@ -144,7 +146,7 @@ class Presence:
             shard.heartbeat(
                 owner,
                 self.node,
-                self.software,
+                _own_version() + self._framework,
                 queues=self._takes,
                 slots=self._slots() if self._slots is not None else None,
                 lease_seconds=lease_seconds,

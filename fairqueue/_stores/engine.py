@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from fairqueue._keys import Keys, decode
+from fairqueue._later import rows
 from fairqueue._stores.breaker import CircuitBreaker, breaker_at
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.library import Read, load, read_source
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.rows import Durability, Memory
 
 HEADED = frozenset({"jobs", "dead_letters"})
 """Kinds of keys whose values end in a payload, after the first line break."""
@@ -211,11 +211,11 @@ class Engine(ABC):
     def store_id(self) -> str:
         """Name the database and namespace: the same for all engines on these keys."""
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> rows.Memory | None:
         """Return the server's memory; None: not known, or the keys are in this process."""
         return None
 
-    def durability(self) -> Durability | None:
+    def durability(self) -> rows.Durability | None:
         """Return the server's durability; None: not known, or the keys are in this process."""
         return None
 

@@ -11,7 +11,8 @@ from fairqueue._stores import replies, row_readers
 from fairqueue._stores.expected_start import Line, slot_wait
 from fairqueue._stores.fleet import Fleet
 from fairqueue._stores.permits import limit_of
-from fairqueue.explained import Blocker, JobState, JobStatus, QueuePosition, QueueWorkers, Why
+from fairqueue._types import JobState
+from fairqueue.explained import Blocker, JobStatus, QueuePosition, QueueWorkers, Why
 
 FIELDS = 6  # of a job's record
 WIDE = -1

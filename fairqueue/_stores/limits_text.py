@@ -8,10 +8,10 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode, encode_task
+from fairqueue._later import rows
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 from fairqueue.plain import moment, printable
-from fairqueue.rows import StoredLimitsRow
 
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16
@@ -121,7 +121,7 @@ def _shown(text: str) -> dict[str, str]:
     return {name: printable(decode(n)) for name, n in _words_in(text).items() if name != "named"}
 
 
-def named(field: bytes, text: bytes, stamp: bytes) -> StoredLimitsRow | None:
+def named(field: bytes, text: bytes, stamp: bytes) -> rows.StoredLimitsRow | None:
     """Read one field of limits with its name; None: it is a pause, or sets nothing."""
     source, scope, name = field.decode().split(":", 2)
     words = _words_in(text.decode()).items()
@@ -129,7 +129,7 @@ def named(field: bytes, text: bytes, stamp: bytes) -> StoredLimitsRow | None:
     known = stamp_in(stamp.decode()) or (None, None)
     if source == "pause" or not limits:
         return None
-    return StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
+    return rows.StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
 
 
 def _default(stored: StoredLimits) -> str:

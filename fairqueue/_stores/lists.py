@@ -11,28 +11,14 @@ from typing import Any, Literal
 
 from fairqueue._activity import Happened
 from fairqueue._keys import decode, encode, encode_job
-from fairqueue._stores import explain, limits_text, noted, replies, row_readers
-from fairqueue._stores.fleet import Fleet, TakenSlot, fleet_of, taken_slot
+from fairqueue._later import explained
+from fairqueue._later import rows as values
+from fairqueue._stores import limits_text, replies
+from fairqueue._stores.later import explain, noted, row_readers
+from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._stores.row_readers import Held
-from fairqueue._types import DeadLetter, Stats, WithoutWorkspace
-from fairqueue.explained import Why
+from fairqueue._types import App, DeadLetter, WithoutWorkspace
 from fairqueue.messages import LISTED_BYTES
-from fairqueue.rows import (
-    Act,
-    App,
-    DeadFilter,
-    FinishedJob,
-    JobPage,
-    PauseRow,
-    QueueRow,
-    Runnable,
-    RunningJob,
-    RunningJobs,
-    StoredLimitsRow,
-    TaskRow,
-    WorkerRow,
-)
 
 PAGE = 100
 WORKSPACES_AT_ONCE = 200
@@ -72,13 +58,13 @@ class ListStore(OperatorStore):
         owners: Collection[str] = (),
         longer_than: float | None = None,
         arguments: bool = False,
-    ) -> RunningJobs:
+    ) -> values.RunningJobs:
         """Return the ``n`` jobs that have run longest, and how many match all that is given.
 
         An empty name, or no owner, matches all of them. The worker of each is its owner, see
         :meth:`workers`. Their messages are read for their ``arguments`` only.
         """
-        found: dict[int, RunningJob] = {}
+        found: dict[int, values.RunningJob] = {}
         cursor, total, before = b"", 0, ""
         while cursor != b"0":
             now, cursor, matched, *rows = self._call(
@@ -100,16 +86,18 @@ class ListStore(OperatorStore):
             if len(found) >= n:
                 found = {fence: found[fence] for fence in nsmallest(n, found)}
                 before = str(max(found))
-        return RunningJobs(tuple(found[fence] for fence in sorted(found)), max(total, len(found)))
+        return values.RunningJobs(
+            tuple(found[fence] for fence in sorted(found)), max(total, len(found))
+        )
 
-    def held(self, by: Literal["owner", "task"]) -> Iterator[list[Held]]:
+    def held(self, by: Literal["owner", "task"]) -> Iterator[list[row_readers.Held]]:
         """Yield pages of leases, counted by owner or by task; one may come more than once."""
         for now, rows in self._pages("held", by=by, count=LEASES_AT_ONCE):
             yield [row_readers.held(row, now) for row in rows]
 
     def waiting(
         self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
-    ) -> JobPage:
+    ) -> values.JobPage:
         """Return a page of about ``n`` jobs, at most 100; those of a queue come in no order.
 
         Jobs that start between two pages may make the second page skip others of their lane.
@@ -124,14 +112,14 @@ class ListStore(OperatorStore):
             count=min(n, PAGE),
         )
         jobs = {row: row_readers.waiting(row, float(now)) for row in rows}
-        return JobPage(tuple(jobs.values()), "" if following == b"0" else following.decode())
+        return values.JobPage(tuple(jobs.values()), "" if following == b"0" else following.decode())
 
-    def queues(self) -> Iterator[list[QueueRow]]:
+    def queues(self) -> Iterator[list[values.QueueRow]]:
         """Yield pages of queues, in no order; a queue may come more than once."""
         for now, rows in self._pages("queues", count=PAGE):
             yield [row_readers.queue(row, now) for row in rows]
 
-    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> Runnable:
+    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> values.Runnable:
         """Return what could run in a queue now, estimated from a sample of many flows."""
         name, parts = encode(queue), [self._call("runnable", queue=encode(queue), **_rank(0))]
         members = parts[0][0]
@@ -143,12 +131,12 @@ class ListStore(OperatorStore):
             parts.append(self._call("runnable", queue=name, **_rank(rank)))
         return row_readers.runnable(parts)
 
-    def tasks(self) -> Iterator[list[TaskRow]]:
+    def tasks(self) -> Iterator[list[values.TaskRow]]:
         """Yield pages of tasks, in no order; how many of each run is not counted."""
         for _, rows in self._pages("tasks", count=PAGE):
             yield [row_readers.task(row) for row in rows]
 
-    def workers(self) -> Iterator[list[WorkerRow]]:
+    def workers(self) -> Iterator[list[values.WorkerRow]]:
         """Yield pages of owners that gave a sign of life, in no order, without what they run."""
         for now, words in self._pages("workers", count=PAGE):
             yield row_readers.workers(words, now)
@@ -185,8 +173,8 @@ class ListStore(OperatorStore):
         workspace: str | None,
         job_id: str | None,
         queue: str | None,
-        fleet: Callable[[], Fleet] | None = None,
-    ) -> Why:
+        fleet: Callable[[], fleets.Fleet] | None = None,
+    ) -> explained.Why:
         """Explain why a job waits or, without a job id, why a workspace's jobs do. Read only.
 
         Of a job, its workspace is given; it is unknown otherwise. Without a queue it is looked for
@@ -197,22 +185,22 @@ class ListStore(OperatorStore):
         name = workspace or ""
         known_by = "" if job_id is None else encode_job(name, queue or "", job_id)
         reply = self._call("why", workspace=encode(name), id=known_by)
-        known = (fleet or self.fleet)() if reply[5] else Fleet()
+        known = (fleet or self.fleet)() if reply[5] else fleets.Fleet()
         return explain.why(reply, job_id, known)
 
-    def fleet(self) -> Fleet:
+    def fleet(self) -> fleets.Fleet:
         """Return what the workers have said they take, and the leases, or a part of them."""
         workers = {row.owner: row for page in self.workers() for row in page}
-        return fleet_of(workers.values(), *self.taken_slots())
+        return fleets.fleet_of(workers.values(), *self.taken_slots())
 
-    def taken_slots(self) -> tuple[list[TakenSlot], int]:
+    def taken_slots(self) -> tuple[list[fleets.TakenSlot], int]:
         """Return what the leases occupy, of 1,000 at most, and how many leases there are."""
         most = MOST_SLOTS // SLOTS_AT_ONCE
         pages = [rows for _, rows in islice(self._pages("taken_slots", count=SLOTS_AT_ONCE), most)]
-        taken = dict(taken_slot(row) for _, *rows in pages for row in rows)
+        taken = dict(fleets.taken_slot(row) for _, *rows in pages for row in rows)
         return list(taken.values()), pages[-1][0]
 
-    def pauses(self) -> list[PauseRow]:
+    def pauses(self) -> list[values.PauseRow]:
         """Return what is paused or draining, the longest first."""
         pages = self._pages("pauses", count=PAGE)
         rows = {tuple(row[:2]): row_readers.pause(row, now) for now, page in pages for row in page}
@@ -223,13 +211,13 @@ class ListStore(OperatorStore):
         for _, rows in self._pages("names", place=place, scope=scope, count=NAMES_AT_ONCE):
             yield list(map(decode, rows))
 
-    def stored_limits(self) -> Iterator[list[StoredLimitsRow]]:
+    def stored_limits(self) -> Iterator[list[values.StoredLimitsRow]]:
         """Yield pages of all limits that are stored, of every source, in no order."""
         for _, rows in self._pages("stored_limits", count=PAGE):
             page = (limits_text.named(*row) for row in rows)
             yield [row for row in page if row is not None]
 
-    def snapshot(self, names: Sequence[str] = ()) -> Stats:
+    def snapshot(self, names: Sequence[str] = ()) -> values.Stats:
         """Return how many jobs are waiting, scheduled, running and dead.
 
         With names: only of these workspaces, and of no queue.
@@ -237,9 +225,9 @@ class ListStore(OperatorStore):
         rows, queues = {}, {}
         for some_queues, some in self._snapshot_pages([*map(encode, names)]):
             queues.update({decode(queue): int(depth) for queue, depth in some_queues})
-            rows.update({row[0]: replies.workspace_stats(row) for row in some})
+            rows.update({row[0]: row_readers.workspace_stats(row) for row in some})
         by_name = tuple(sorted(rows.values(), key=lambda s: s.workspace))
-        return Stats(by_name, queues, self.without_workspace(), self.set_aside())
+        return values.Stats(by_name, queues, self.without_workspace(), self.set_aside())
 
     def _snapshot_pages(self, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
         for first in range(0, len(names), ROWS_AT_ONCE):
@@ -274,17 +262,19 @@ class ListStore(OperatorStore):
         """Keep an operator's act, as one line of JSON."""
         self._call("note_act", act=act, count=noted.KEPT_ACTS, bytes=noted.MOST_BYTES)
 
-    def acts(self) -> list[Act]:
+    def acts(self) -> list[values.Act]:
         """Return the last acts of operators, the newest first."""
-        return noted.read_lines(Act, self._call("acts").split(b"\n"))
+        return noted.read_lines(values.Act, self._call("acts").split(b"\n"))
 
     def note_finished(self, jobs: Sequence[str], count: int) -> None:
         """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
         self._call("note_finished", jobs="\n".join(jobs), count=count)
 
-    def finished_jobs(self, start: int, count: int) -> list[FinishedJob]:
+    def finished_jobs(self, start: int, count: int) -> list[values.FinishedJob]:
         """Return a page of the last jobs that have ended; what is damaged is left out."""
-        return noted.read_lines(FinishedJob, self._call("finished_jobs", start=start, count=count))
+        return noted.read_lines(
+            values.FinishedJob, self._call("finished_jobs", start=start, count=count)
+        )
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""
@@ -316,7 +306,9 @@ class ListStore(OperatorStore):
             for name, oldest, n in zip(found[::3], found[1::3], found[2::3], strict=True):
                 yield float(oldest), decode(name), int(n)
 
-    def choose_dead(self, choice: DeadFilter, *, payloads: bool = False) -> Iterator[DeadLetter]:
+    def choose_dead(
+        self, choice: values.DeadFilter, *, payloads: bool = False
+    ) -> Iterator[DeadLetter]:
         """Yield the matching dead letters by workspace, the oldest first.
 
         With ``payloads`` they have those that a list shows, else none. Each step looks at a
@@ -330,7 +322,7 @@ class ListStore(OperatorStore):
             yield from self._chosen_of(name, choice, payloads=payloads)
 
     def _chosen_of(
-        self, workspace: str, choice: DeadFilter, *, payloads: bool
+        self, workspace: str, choice: values.DeadFilter, *, payloads: bool
     ) -> Iterator[DeadLetter]:
         named: dict[str, Any] = {
             "workspace": encode(workspace),

@@ -14,15 +14,15 @@ from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
     DeadLetter,
+    FoundJob,
     Job,
+    JobState,
     Limits,
     Pause,
     StoredLimits,
 )
 from fairqueue._utils import Throttle, process_name
 from fairqueue.errors import FairQueueError, UniqueKeyHeld
-from fairqueue.explained import JobState
-from fairqueue.rows import FoundJob
 
 log = logging.getLogger("fairqueue")
 LOG_EVERY_SECONDS = 30.0

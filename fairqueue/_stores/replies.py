@@ -19,19 +19,17 @@ from fairqueue._types import (
     Delivery,
     Finish,
     FinishedStep,
+    FoundJob,
     Job,
     Lease,
     Outcome,
-    Pause,
     Published,
     QueueHead,
     Renewed,
     SentChild,
     WithoutWorkspace,
-    WorkspaceStats,
 )
 from fairqueue.errors import CapacityExceeded, LeaseLost
-from fairqueue.rows import FoundJob
 
 FENCES_PER_SECOND = 1e6
 MOVES = 6
@@ -291,25 +289,6 @@ def without_workspace(found: Sequence[bytes]) -> dict[str, WithoutWorkspace]:
     tasks, texts = map(decode, found[::2]), (text.split() for text in found[1::2])
     pairs = zip(tasks, texts, strict=True)
     return {task: WithoutWorkspace(int(jobs), float(last)) for task, (jobs, last) in pairs}
-
-
-def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
-    name, waiting, scheduled, running, limit, oldest, dead, lost, seen, pause, weight = row
-    observed = counts(seen)
-    return WorkspaceStats(
-        workspace=decode(name),
-        waiting=int(waiting),
-        scheduled=int(scheduled),
-        running=int(running),
-        limit=int(float(limit)) if limit else None,
-        oldest_wait_seconds=float(oldest) if oldest else None,
-        dead=int(dead),
-        lost=int(lost),
-        would_block=observed.get("starts", 0),
-        would_reject=observed.get("publishes", 0),
-        pause=Pause(pause.decode()) if pause else None,
-        weight=float(weight),
-    )
 
 
 def ticket(owner: str, workspace: str, number: int) -> str:

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, decode_job, encode
 from fairqueue._stores.limits_text import stamp_in
-from fairqueue._stores.replies import FENCES_PER_SECOND
-from fairqueue._types import JobProgress, Pause
+from fairqueue._stores.replies import FENCES_PER_SECOND, counts
+from fairqueue._types import App, JobProgress, Pause
 from fairqueue.messages import in_a_list
 from fairqueue.rows import (
-    App,
     PauseRow,
     QueueRow,
     Runnable,
@@ -20,6 +19,7 @@ from fairqueue.rows import (
     TaskRow,
     WaitingJob,
     WorkerRow,
+    WorkspaceStats,
 )
 
 MOST_TASKS_BYTES = 65_536
@@ -230,4 +230,23 @@ def pause(row: Sequence[bytes], now: float) -> PauseRow:
         seconds=max(0.0, now - float(since)),
         waiting=int(waiting) if waiting != b"" else None,
         stored_by=known and known[1],
+    )
+
+
+def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
+    name, waiting, scheduled, running, limit, oldest, dead, lost, seen, pause, weight = row
+    observed = counts(seen)
+    return WorkspaceStats(
+        workspace=decode(name),
+        waiting=int(waiting),
+        scheduled=int(scheduled),
+        running=int(running),
+        limit=int(float(limit)) if limit else None,
+        oldest_wait_seconds=float(oldest) if oldest else None,
+        dead=int(dead),
+        lost=int(lost),
+        would_block=observed.get("starts", 0),
+        would_reject=observed.get("publishes", 0),
+        pause=Pause(pause.decode()) if pause else None,
+        weight=float(weight),
     )

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
+from fairqueue._later import rows
 from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import Tick
-from fairqueue.rows import ScheduleRow
 
 SCHEDULES_AT_ONCE = 100
 
@@ -38,7 +38,7 @@ class StoredSchedule(NamedTuple):
             return math.inf
         return 0.0 if self.next == "-" else float(self.next) + float(self.delay)
 
-    def row(self, now: float) -> ScheduleRow:
+    def row(self, now: float) -> rows.ScheduleRow:
         """Return it as people see it; a definition that cannot be read has no time or task."""
         try:
             read = json.loads(self.definition)
@@ -48,7 +48,7 @@ class StoredSchedule(NamedTuple):
         outcome, _, missed = self.outcome.partition("/")
         kind, _, app = self.runner.partition("/")
         cron, every = when.pop("cron", None), when.pop("every", None)
-        return ScheduleRow(
+        return rows.ScheduleRow(
             workspace=self.workspace,
             name=self.name,
             schedule=cron or ("unreadable" if every is None else f"every {every:g} s"),

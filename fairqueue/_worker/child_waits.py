@@ -12,17 +12,15 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairqueue._context import JobContext, running_job
+from fairqueue._later import explained, rows
 from fairqueue._publish.unique_outcomes import Latest
 from fairqueue._queue import FairQueue
-from fairqueue._types import JobId
+from fairqueue._types import JobId, JobState
 from fairqueue.errors import FairQueueError
-from fairqueue.explained import JobState, Why
 from fairqueue.operate.blocked_waits import note_wait
-from fairqueue.rows import BlockedWait
 
 log = logging.getLogger("fairqueue.waits")
 
@@ -32,8 +30,7 @@ LOOKS_AFTER_SECONDS = (1.0, 4.0, 15.0, 40.0)
 _waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """What this process has sent."""
 
     core: FairQueue | None
@@ -112,11 +109,11 @@ class ChildWaits:
         known = job.fence, job.workspace, job.job_id, child.queue, child.job_id
         shard = core.store.of_fence(job.fence)
         if shard is not None and shard.is_leased(job.fence):
-            note_wait(shard, BlockedWait(*known, text))
+            note_wait(shard, rows.BlockedWait(*known, text))
         return True
 
 
-def _text(job: JobContext, child: Sent, found: Why) -> str | None:
+def _text(job: JobContext, child: Sent, found: explained.Why) -> str | None:
     """Say what is wrong and what to do; None: the child can start, or is blocked otherwise."""
     if found.state is not JobState.WAITING or found.workspace != job.workspace:
         return None

@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
+from fairqueue._types import JobState
 from fairqueue.errors import FairQueueError
-from fairqueue.explained import JobState
 
 log = logging.getLogger("fairqueue.step")
 
@@ -55,8 +55,7 @@ class Framework(Protocol):
         """Look for its result: None, it has not ended. Or raise ConfigurationError."""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """The end of a child."""
 
     value: Any = None

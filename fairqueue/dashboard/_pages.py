@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fairqueue._activity import Activity
 from fairqueue._queue import FairQueue
 from fairqueue._settings import LIMITS
-from fairqueue._types import DeadLetter, Delivery, Scope
+from fairqueue._types import DeadLetter, Delivery, JobState, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures
@@ -23,7 +23,6 @@ from fairqueue.errors import ConfigurationError
 from fairqueue.explained import (
     OPTIONS,
     Blocker,
-    JobState,
     QueuePosition,
     Why,
     explain_blocker,

@@ -13,12 +13,12 @@ from enum import Enum
 from functools import wraps
 from typing import Any, TypeVar
 
+from fairqueue._later import rows
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope
 from fairqueue._utils import process_name
 from fairqueue.errors import ConfigurationError, FairQueueError
 from fairqueue.plain import printable
-from fairqueue.rows import Act
 
 log = logging.getLogger("fairqueue.acts")
 Part = TypeVar("Part")
@@ -55,7 +55,7 @@ class Acts:
         finally:
             _by.reset(token)
 
-    def list(self) -> Sequence[Act]:
+    def list(self) -> Sequence[rows.Act]:
         """Return the acts that are kept, the newest first."""
         return self._connected().acts()
 

@@ -6,16 +6,16 @@ import json
 from contextlib import suppress
 from dataclasses import astuple
 
+from fairqueue._later import rows
 from fairqueue._stores.store import Store, StoreBase
+from fairqueue._types import JobState
 from fairqueue.errors import StoreUnavailable
-from fairqueue.explained import JobState
-from fairqueue.rows import BlockedWait
 
 KEPT_SECONDS = 86_400
 MOST = 1_000  # then all go, of which most are over
 
 
-def note_wait(shard: Store, wait: BlockedWait) -> None:
+def note_wait(shard: Store, wait: rows.BlockedWait) -> None:
     """Note a job that waits for another, on the shard of its lease."""
     key = shard.engine.keys.key("waits")
     if int(shard.engine.command("HLEN", key)) >= MOST:
@@ -24,18 +24,18 @@ def note_wait(shard: Store, wait: BlockedWait) -> None:
     shard.engine.command("EXPIRE", key, KEPT_SECONDS)
 
 
-def blocked_waits(store: StoreBase) -> list[BlockedWait]:
+def blocked_waits(store: StoreBase) -> list[rows.BlockedWait]:
     """Return what was noted within a day, of jobs that still run and whose child still waits."""
-    noted: list[BlockedWait] = []
+    noted: list[rows.BlockedWait] = []
     for shard in store.shards:
         with suppress(StoreUnavailable):  # what it has is not known
             found = shard.engine.command("HGETALL", shard.engine.keys.key("waits"))
             texts = found.values() if isinstance(found, dict) else found[1::2]
-            told = (BlockedWait(*json.loads(text)) for text in texts)
+            told = (rows.BlockedWait(*json.loads(text)) for text in texts)
             noted += (wait for wait in told if shard.is_leased(wait.fence))
     return [wait for wait in noted if _is_waited_for(store, wait)]
 
 
-def _is_waited_for(store: StoreBase, wait: BlockedWait) -> bool:
+def _is_waited_for(store: StoreBase, wait: rows.BlockedWait) -> bool:
     child = store.why(workspace=wait.workspace, job_id=wait.child_id, queue=wait.child_queue)
     return child.state is JobState.WAITING

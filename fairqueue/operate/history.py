@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from itertools import islice
 
+from fairqueue._later import rows
 from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
@@ -16,7 +17,6 @@ from fairqueue._types import Job
 from fairqueue._utils import process_name
 from fairqueue.errors import FairQueueError
 from fairqueue.messages import masked
-from fairqueue.rows import FinishedJob
 
 WRITE_EVERY_SECONDS = 1.0
 IDLE_ROUNDS = 10
@@ -53,7 +53,7 @@ class History:
         outcome: str | None = None,
         job_id: str | None = None,
         most: int = 100,
-    ) -> list[FinishedJob]:
+    ) -> list[rows.FinishedJob]:
         """Return up to `most` of the jobs that are kept, the newest first.
 
         ``job_id`` may be the framework's id. Raises StoreUnavailable.
@@ -67,7 +67,7 @@ class History:
         )
         return list(islice(matching, most))
 
-    def _rows(self) -> Iterator[FinishedJob]:
+    def _rows(self) -> Iterator[rows.FinishedJob]:
         store, start = self._connected(), 0
         while page := store.finished_jobs(start, AT_ONCE):
             yield from page

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fairqueue._keys import encode_job
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Cancelled, CancelledAll, Job
+from fairqueue._types import Cancelled, CancelledAll, FoundJob, Job, JobState
 from fairqueue._validation import (
     check_name,
     check_priority,
@@ -17,9 +17,7 @@ from fairqueue._validation import (
     seconds_of_delay,
 )
 from fairqueue.errors import ConfigurationError
-from fairqueue.explained import JobState
 from fairqueue.operate.progress import Progress, counted_steps, ignore
-from fairqueue.rows import FoundJob
 
 
 class Jobs:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from itertools import chain
 
+from fairqueue._later import rows
 from fairqueue._settings import live_limits
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits
 from fairqueue._validation import checked_scope
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.unseen_names import warn_of_unseen
-from fairqueue.rows import StoredLimitsRow
 
 
 class LiveLimits:
@@ -67,7 +67,7 @@ class LiveLimits:
         """
         self._connected().configure(StoredLimits(), authoritative=True)
 
-    def list(self) -> list[StoredLimitsRow]:
+    def list(self) -> list[rows.StoredLimitsRow]:
         """Return all limits that are stored, by scope, name and source, in force or not.
 
         It has one row for each source of each scope, those of a limit provider included.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fairqueue._later import rows
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.unseen_names import warn_of_unseen
-from fairqueue.rows import PauseRow
 
 
 class Pauses:
@@ -46,6 +46,6 @@ class Pauses:
             warn_of_unseen(self._connected(), scope)
         return self._connected().pause(kind, name, how)
 
-    def list(self) -> list[PauseRow]:
+    def list(self) -> list[rows.PauseRow]:
         """Return what is paused or draining, the longest first."""
         return self._connected().pauses()

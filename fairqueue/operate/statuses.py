@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from fairqueue._stores.fleet import Fleet
+from fairqueue._later import explained
+from fairqueue._stores.later import fleet
 from fairqueue._stores.store import StoreBase
+from fairqueue._types import JobState
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import StoreUnavailable
-from fairqueue.explained import JobState, JobStatus
 
 FLEET_SECONDS = 5.0
 """How long one look at the workers serves for other jobs, too."""
@@ -19,19 +20,19 @@ FLEET_SECONDS = 5.0
 class JobWatch:
     """Looks again and again what has become of a job."""
 
-    def __init__(self, look: Callable[[], JobStatus | None]) -> None:
+    def __init__(self, look: Callable[[], explained.JobStatus | None]) -> None:
         self._look = look
-        self.last: JobStatus | None = None
+        self.last: explained.JobStatus | None = None
         self.is_over = False
 
-    def news(self) -> JobStatus | None:
+    def news(self) -> explained.JobStatus | None:
         """Return its status if that has changed; None: it has not, or the store does not answer."""
         try:
             found = self._look()
         except StoreUnavailable:
             return None
         if found is None and self.last is not None:
-            found = JobStatus(self.last.job_id, self.last.workspace, JobState.ENDED)
+            found = explained.JobStatus(self.last.job_id, self.last.workspace, JobState.ENDED)
         is_new, self.last = found != self.last, found
         self.is_over = found is None or found.state in {JobState.DEAD, JobState.ENDED}
         return found if is_new else None
@@ -42,9 +43,9 @@ class Statuses:
 
     def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
-        self._fleet, self._fleet_until = Fleet(), 0.0
+        self._fleet, self._fleet_until = fleet.Fleet(), 0.0
 
-    def job(self, job_id: str, *, workspace: str) -> JobStatus | None:
+    def job(self, job_id: str, *, workspace: str) -> explained.JobStatus | None:
         """Return the status of a job of this workspace, by the store's id or its framework's.
 
         A job of another workspace and one that is not known give the same None: so the workspace of
@@ -61,7 +62,7 @@ class Statuses:
 
     def watch(
         self, job_id: str, *, workspace: str, every_seconds: float = 1.0
-    ) -> Iterator[JobStatus]:
+    ) -> Iterator[explained.JobStatus]:
         """Yield the status of a job now and whenever it changes, until it has ended or is dead.
 
         It looks every second, and goes on while the store is away. Of a job that is not known it
@@ -75,7 +76,7 @@ class Statuses:
             if not watch.is_over:
                 time.sleep(every_seconds)
 
-    def _recent_fleet(self) -> Fleet:
+    def _recent_fleet(self) -> fleet.Fleet:
         now = time.monotonic()
         if now >= self._fleet_until:
             self._fleet, self._fleet_until = self._connected().fleet(), now + FLEET_SECONDS

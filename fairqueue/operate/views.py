@@ -17,10 +17,10 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Scope, SentChild, Stats, WithoutWorkspace
+from fairqueue._types import JobState, Scope, SentChild, WithoutWorkspace
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.explained import STEPS_SHOWN, JobState, Why
+from fairqueue.explained import STEPS_SHOWN, Why
 from fairqueue.operate.blocked_waits import blocked_waits
 from fairqueue.operate.jobs import locate
 from fairqueue.operate.registry import living, unknown, unknown_jobs
@@ -35,6 +35,7 @@ from fairqueue.rows import (
     QueueRow,
     Runnable,
     RunningJobs,
+    Stats,
     TaskRow,
     Totals,
     WaitingJob,

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
+from fairqueue._later import rows
 from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.rows import ScheduleRow
 from fairqueue.schedules._definition import PUT_BY_CALL, STORED, Core, Placed
 from fairqueue.schedules._ticker import Runner, Ticker
 from fairqueue.schedules._timing import Schedule
@@ -67,7 +67,7 @@ class Schedules:
         self.core.registry.warn(job)
         return status == STORED
 
-    def get(self, name: str, *, workspace: str | int | UUID) -> ScheduleRow | None:
+    def get(self, name: str, *, workspace: str | int | UUID) -> rows.ScheduleRow | None:
         """Return one; None: there is none of this name."""
         named = check_name("workspace", workspace), _checked(name)
         pages = self.core.connection.reached().schedules(*named)
@@ -82,7 +82,7 @@ class Schedules:
 
     def list(
         self, workspace: str | int | UUID | None = None, *, most: int | None = None
-    ) -> list[ScheduleRow]:
+    ) -> list[rows.ScheduleRow]:
         """Return those of a workspace, or all, the next one first; at most the first ``most``."""
         pages = self.core.connection.reached().schedules(name_or_none("workspace", workspace) or "")
         found = islice((row.row(now) for now, page in pages for row in page), most)
@@ -119,5 +119,5 @@ def _checked(name: str) -> str:
     return check_name("schedule", name)
 
 
-def _next(row: ScheduleRow) -> tuple[bool, float, str, str]:
+def _next(row: rows.ScheduleRow) -> tuple[bool, float, str, str]:
     return row.paused, row.next or 0.0, row.workspace, row.name

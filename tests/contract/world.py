@@ -12,7 +12,9 @@ from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
 from fairqueue.audit import audit
-from fairqueue.operate import DeadLetters, Jobs, Views
+from fairqueue.operate import Jobs
+from fairqueue.operate.dead import DeadLetters
+from fairqueue.operate.views import Views
 from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.operators import operators_of

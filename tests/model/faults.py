@@ -20,7 +20,7 @@ from fairqueue._stores.store import Store
 from fairqueue.adapters import Admission, Ending, Finish
 from fairqueue.audit import audit
 from fairqueue.audit.keyspace import Keyspace
-from fairqueue.operate import DeadLetters
+from fairqueue.operate.dead import DeadLetters
 from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker

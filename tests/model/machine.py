@@ -47,7 +47,7 @@ from fairqueue.adapters import (
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
-from fairqueue.operate import DeadLetters
+from fairqueue.operate.dead import DeadLetters
 from fairqueue.rows import DeadFilter
 from fairqueue.schedules._definition import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due as due_tick
@@ -927,7 +927,7 @@ def _why(job_id: str, store: Store) -> Why:
 def _plain(claimed: Claimed) -> Claimed:
     """Return a reply without this process's clock."""
     leases = tuple(replace(lease, received_monotonic=0.0) for lease in claimed.leases)
-    return replace(claimed, leases=leases)
+    return claimed._replace(leases=leases)
 
 
 def _plain_errors(

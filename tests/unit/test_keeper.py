@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -40,7 +39,7 @@ class Watched(Store):
         self.renewed.append(tuple(fence for fence, _ in progress))
         sound = [each for each in progress if each[0] not in self.failing]
         renewed = super().renew(sound, owner=owner, lease_seconds=lease_seconds)
-        return replace(renewed, failed=self.failing)
+        return renewed._replace(failed=self.failing)
 
     def clone(self, **_: object) -> Watched:
         return self

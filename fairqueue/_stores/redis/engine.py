@@ -12,6 +12,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from fairqueue._later import rows
 from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.engine import (
     Engine,
@@ -37,7 +38,6 @@ from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue.errors import FairQueueError, StoreUnavailable
-from fairqueue.rows import Durability, Memory
 
 HEADS_AT_ONCE = 200
 PATIENT = frozenset({"publish", "publish_many"})
@@ -211,12 +211,12 @@ class RedisEngine(Engine):
         """Return the URL's address without credentials, the database and the namespace."""
         return f"{address_of(self.client.connection_pool)} {self.namespace}"
 
-    def memory(self) -> Memory | None:
+    def memory(self) -> rows.Memory | None:
         """Ask the server, if it may be asked."""
         with self._guarded():
             return health.memory(self.client)
 
-    def durability(self) -> Durability | None:
+    def durability(self) -> rows.Durability | None:
         """Ask the server, if it may be asked."""
         with self._guarded():
             return health.durability(self.client)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import redis
 
+from fairqueue._later import rows
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server
 from fairqueue.plain import counted
-from fairqueue.rows import Durability, Memory
 
 PINGS = 20
 SLOW_SECONDS = 0.01
@@ -37,21 +36,21 @@ def remarks(client: Any) -> Iterator[Remark]:
     yield from (*_clock(client), *_latency(client))
 
 
-def memory(client: Any) -> Memory | None:
+def memory(client: Any) -> rows.Memory | None:
     """Return the server's memory; None: INFO is refused, or does not have it."""
     info = _info(client, "memory")
     if "used_memory" not in info:
         return None
-    return Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
+    return rows.Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
 
 
-def durability(client: Any) -> Durability | None:
+def durability(client: Any) -> rows.Durability | None:
     """Return the server's durability; None: INFO is refused, or does not have it."""
     policy = _info(client, "memory").get("maxmemory_policy")
     if policy is None:
         return None
     appends = bool(_info(client, "persistence").get("aof_enabled"))
-    return Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
+    return rows.Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
 
 
 def _info(client: Any, section: str) -> Info:
@@ -143,7 +142,7 @@ def _latency(client: Any) -> Iterator[Remark]:
         start = time.perf_counter()
         client.ping()
         times.append(time.perf_counter() - start)
-    middle, worst = statistics.median(times) * 1e3, max(times) * 1e3
+    middle, worst = sorted(times)[len(times) // 2] * 1e3, max(times) * 1e3
     level = Level.WARNING if middle > SLOW_SECONDS * 1e3 else Level.INFO
     text = f"a round trip takes {middle:.1f} ms, {worst:.1f} ms at most of {PINGS}"
     yield Remark(level, "latency", text)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from weakref import WeakValueDictionary
 
@@ -26,8 +25,7 @@ OPTION = "sentinel_"
 _YES = {"1", "true", "yes", "on"}
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The Sentinels, the service and the options of a URL."""
 
     hosts: tuple[tuple[str, int], ...]

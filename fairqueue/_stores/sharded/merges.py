@@ -7,22 +7,13 @@ from dataclasses import fields, replace
 from heapq import nsmallest
 from itertools import chain
 from operator import attrgetter, itemgetter
-from statistics import fmean
 from typing import Any, TypeVar
 
-from fairqueue._stores.fleet import TakenSlot
+from fairqueue._later import rows
+from fairqueue._stores.later import fleet
 from fairqueue._stores.sharded.asking import each, first, gathered, taken
 from fairqueue._stores.store import Store
-from fairqueue._types import Cancelled, WithoutWorkspace, WorkspaceStats
-from fairqueue.rows import (
-    PauseRow,
-    QueueRow,
-    Runnable,
-    RunningJobs,
-    StoredLimitsRow,
-    TaskRow,
-    WorkerRow,
-)
+from fairqueue._types import Cancelled
 
 R = TypeVar("R")
 Shards = Sequence[Store]
@@ -32,24 +23,24 @@ Call = Callable[..., Any]
 """Asks one shard."""
 
 
-SAME: dict[type, tuple[str, ...]] = {
-    PauseRow: ("scope", "name"),
-    QueueRow: ("queue",),
-    Runnable: (),
-    StoredLimitsRow: ("scope", "name", "source"),
-    TaskRow: ("task",),
-    WithoutWorkspace: (),
-    WorkerRow: ("owner",),
-    WorkspaceStats: ("workspace",),
+SAME: dict[str, tuple[str, ...]] = {
+    "PauseRow": ("scope", "name"),
+    "QueueRow": ("queue",),
+    "Runnable": (),
+    "StoredLimitsRow": ("scope", "name", "source"),
+    "TaskRow": ("task",),
+    "WithoutWorkspace": (),
+    "WorkerRow": ("owner",),
+    "WorkspaceStats": ("workspace",),
 }
 """Rows that agree in these fields become one."""
-FIRST = {PauseRow: "since", WorkerRow: "silent_seconds"}
+FIRST = {"PauseRow": "since", "WorkerRow": "silent_seconds"}
 """Sort key, the lowest first; each field has the first known value in this order."""
 JOINS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("waiting", "scheduled", "runnable", "running", "dead"), sum),
     **dict.fromkeys(("jobs", "startable"), sum),
     **dict.fromkeys(("last", "last_start", "oldest_seconds", "oldest_wait_seconds"), max),
-    "average_seconds": fmean,
+    "average_seconds": lambda found: sum(found) / len(found),
     "idle_seconds": min,
     "is_complete": all,
 }
@@ -57,11 +48,11 @@ JOINS: dict[str, Callable[[Any], Any]] = {
 
 
 def _key(row: object) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in SAME[type(row)])
+    return tuple(getattr(row, name) for name in SAME[type(row).__name__])
 
 
 def _place(row: object) -> tuple[Any, ...]:
-    return getattr(row, FIRST.get(type(row), ""), 0), _key(row)
+    return getattr(row, FIRST.get(type(row).__name__, ""), 0), _key(row)
 
 
 def _row(rows: Sequence[Any]) -> Any:
@@ -88,7 +79,7 @@ def added(parts: Sequence[Any]) -> Any:
         return {name: added([part[name] for part in parts if name in part]) for name in names}
     if isinstance(kind, tuple):
         return tuple(map(sum, zip(*parts, strict=True)))
-    return _row(parts) if type(kind) in SAME else sum(parts)
+    return _row(parts) if type(kind).__name__ in SAME else sum(parts)
 
 
 def _told(shards: Shards, call: Call, _: Given) -> None:
@@ -100,14 +91,14 @@ def _pages(shards: Shards, call: Call, _: Given) -> Iterator[list[Any]]:
     yield joined(row for rows in of_shards for row in rows.values())
 
 
-def _oldest(shards: Shards, call: Call, given: Given) -> RunningJobs:
+def _oldest(shards: Shards, call: Call, given: Given) -> rows.RunningJobs:
     found = each(shards, call)
     jobs = (job for part in found for job in part.jobs)
     oldest = nsmallest(given["n"], jobs, key=attrgetter("since", "fence"))
-    return RunningJobs(tuple(oldest), sum(part.total for part in found))
+    return rows.RunningJobs(tuple(oldest), sum(part.total for part in found))
 
 
-def slots(parts: Sequence[tuple[list[TakenSlot], int]]) -> tuple[list[TakenSlot], int]:
+def slots(parts: Sequence[tuple[list[fleet.TakenSlot], int]]) -> tuple[list[fleet.TakenSlot], int]:
     """Sample the same fraction of each shard's leases; count all."""
     part = min((len(found) / n for found, n in parts if found and n), default=1.0)
     kept = [slot for found, n in parts for slot in found[: max(1, round(min(1.0, part) * n))]]

@@ -8,20 +8,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from fairqueue._later import explained, rows
 from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
-from fairqueue._stores.fleet import Fleet
+from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._types import DeadLetter, Job, Stats
+from fairqueue._types import DeadLetter, Job, JobState
 from fairqueue.errors import ConfigurationError, StoreUnavailable
-from fairqueue.explained import JobState, Why
-from fairqueue.rows import DeadFilter, JobPage, Runnable
 
 NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
 """The answer of a shard that does not have the job; the lower one is the better answer."""
@@ -32,7 +31,7 @@ class OwnMethods(Router, StoreBase):
 
     def waiting(
         self, queue: str, *, workspace: str = "", cursor: str = "", **chosen: Any
-    ) -> JobPage:
+    ) -> rows.JobPage:
         """Return a queue's waiting jobs, shard by shard; a cursor modulo 64 is the shard."""
         if workspace:
             home = self.home(workspace)
@@ -46,20 +45,24 @@ class OwnMethods(Router, StoreBase):
         return replace(found, cursor=str(at + 1) if at + 1 < len(self.shards) else "")
 
     def why(
-        self, *, workspace: str | None, fleet: Callable[[], Fleet] | None = None, **asked: Any
-    ) -> Why:
+        self,
+        *,
+        workspace: str | None,
+        fleet: Callable[[], fleets.Fleet] | None = None,
+        **asked: Any,
+    ) -> explained.Why:
         """Ask the workspace's shard, or each for the job; count workers and leases of all.
 
         The jobs and turns ahead are those of the workspace's shard. A workspace that moves is
         looked for on its old shard, then on its new one.
         """
-        elsewhere: list[Why] = []
+        elsewhere: list[explained.Why] = []
         shards = self._places_of(workspace) if workspace else self.every
 
-        def fleet_of_all() -> Fleet:
+        def fleet_of_all() -> fleets.Fleet:
             return replace((fleet or self.fleet)(), used=self.permits_used)
 
-        def ask(shard: Store) -> Why | None:
+        def ask(shard: Store) -> explained.Why | None:
             why = shard.why(workspace=workspace, fleet=fleet_of_all, **asked)
             elsewhere.append(why)
             is_left = why.state is JobState.IDLE and shard is not shards[-1]
@@ -80,9 +83,9 @@ class OwnMethods(Router, StoreBase):
                 found |= zip(here, self.shards[home].count_permits(here), strict=True)
         return found
 
-    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> Runnable:
+    def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> rows.Runnable:
         """Add up what could run, bounded by the limits over all shards."""
-        found: Runnable = added([shard.runnable(queue, most=most) for shard in self.every])
+        found: rows.Runnable = added([shard.runnable(queue, most=most) for shard in self.every])
         if len(self.shards) == 1:
             return found
         counts = self._permits_of([limit_of("total", ""), limit_of("queue", queue)]).values()
@@ -97,14 +100,14 @@ class OwnMethods(Router, StoreBase):
             at, forwarding = self.followed(workspace)
             return at, at if forwarding.to is None else self.shards[forwarding.to]
 
-    def snapshot(self, names: Sequence[str] = ()) -> Stats:
+    def snapshot(self, names: Sequence[str] = ()) -> rows.Stats:
         """Join the workspaces, and add up the queues; ask each named workspace's shard."""
         of_shard: dict[Store, list[str]] = {} if names else {shard: [] for shard in self.every}
         for name in names:
             for place in dict.fromkeys(self._places_of(name)):
                 of_shard.setdefault(place, []).append(name)
         found = [shard.snapshot(some) for shard, some in of_shard.items()]
-        return Stats(
+        return rows.Stats(
             tuple(joined(row for part in found for row in part.workspaces)),
             added([part.queues for part in found]),
             self.without_workspace(),
@@ -119,7 +122,9 @@ class OwnMethods(Router, StoreBase):
             chosen.update(shard.sample(queue, round(part * depth), by=by))
         return chosen
 
-    def choose_dead(self, choice: DeadFilter, *, payloads: bool = False) -> Iterator[DeadLetter]:
+    def choose_dead(
+        self, choice: rows.DeadFilter, *, payloads: bool = False
+    ) -> Iterator[DeadLetter]:
         """Yield the matching letters, the workspace with the oldest letter first."""
         if choice.workspace:
             yield from self.home(choice.workspace).choose_dead(choice, payloads=payloads)

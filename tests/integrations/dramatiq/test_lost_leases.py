@@ -7,7 +7,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import dramatiq
@@ -54,7 +53,7 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             lost.clear()
             taken.update(fence for fence, _ in progress)
         renewed = renew(self, [pair for pair in progress if pair[0] not in taken], **how)
-        return replace(renewed, lost=renewed.lost | {f for f, _ in progress if f in taken})
+        return renewed._replace(lost=renewed.lost | {f for f, _ in progress if f in taken})
 
     monkeypatch.setattr(FairQueue, "renew", renewing)
     return lost.set
