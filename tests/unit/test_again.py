@@ -59,7 +59,7 @@ def test_one_or_two_that_fail_once_do_not_fail_the_run(
 def test_a_run_that_hangs_is_shown_and_runs_once_more(tmp_path: Path) -> None:
     """Whatever holds it: even a thread that no signal reaches."""
     (tmp_path / "test_hung.py").write_text(HANGS_ONCE)
-    done = _again(tmp_path, "-n", "2", FAIRQUEUE_TEST_SECONDS="4")
+    done = _again(tmp_path, "-n", "2", FAIRQUEUE_TEST_SECONDS="10")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_hung.py" in done.stderr
     assert "The run hung" in done.stdout
