@@ -104,3 +104,8 @@ def __getattr__(name: str) -> Any:
     if name in {"Stats", "WorkspaceStats"}:
         return getattr(_later.rows, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Name also what is not imported yet."""
+    return sorted({*globals(), *__all__})
