@@ -52,6 +52,7 @@ NEAREST: dict[str, Sequence[str]] = {
     "scheduler/select": (*LIMITS, "tests/contract/test_expiry.py", *ORDER),
     "scheduler/settle": (*LIMITS, *ORDER),
     "state/leases": (*LEASES, *ORDER),
+    "state/lease_records": LEASES,
     "state/records": ORDER,
     "scheduler/limits": (*LIMITS, *PUBLISH),
     "scheduler/shared_limits": LIMITS,

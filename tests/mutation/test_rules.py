@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairqueue._stores.library import read_source
+from tests.mutation.__main__ import NEAREST
 from tests.mutation.rules import mutations
 
 
@@ -18,3 +19,4 @@ def test_each_rule_stands_once_in_its_file() -> None:
     names = [mutation.broken for mutation in mutations()]
     assert len(names) > 100
     assert len(set(names)) == len(names)
+    assert {mutation.file for mutation in mutations()} <= NEAREST.keys()
