@@ -205,7 +205,7 @@ def test_a_bad_form_is_a_sentence(visitor: Visitor, action: str, form: dict[str,
 
 def test_an_unknown_action_is_no_page(visitor: Visitor) -> None:
     """With code 404."""
-    visitor.act("explode", code=404)
+    assert "explode" not in visitor.act("explode", code=404)
 
 
 def test_an_open_page_follows(queue: FairQueue, visitor: Visitor) -> None:

@@ -298,7 +298,7 @@ def test_a_user_who_may_not_ask_is_not_checked(own_server: EmbeddedServer) -> No
     url = _user(own_server, "~{fairqueue:0}:*", *allowed, "+evalsha", "+script|load", "+hello")
     with FairQueue(url) as queue:
         queue.connect()
-        _lives(queue)
+        assert _lives(queue)
 
 
 class Withholding(EmbeddedServer):
@@ -321,22 +321,23 @@ def test_a_server_that_hides_commands() -> None:
     server.start()
     try:
         with FairQueue(server.url) as queue:
-            _lives(queue)
+            assert _lives(queue)
             with pytest.MonkeyPatch.context() as patch:
                 WAYS["function"](patch, [])
                 queue.limits.set(Scope.workspace("a"), concurrency=3)
-                _lives(queue)
+                assert _lives(queue)
             assert any("INFO is refused" in one.text for one in queue.doctor.checkup().remarks)
     finally:
         server.stop()
 
 
-def _lives(queue: FairQueue) -> None:
+def _lives(queue: FairQueue) -> bool:
+    """Whether a job can be published, claimed, renewed and acked."""
     queue.publish(b"x", queue="q", workspace="a")
     (lease,) = queue.claim(["q"]).leases
     assert not queue.renew([(lease.fence, 0.1)]).lost
     queue.ack(lease)
-    assert queue.depth("q", running=True) == 0
+    return queue.depth("q", running=True) == 0
 
 
 @pytest.mark.usefixtures("_can_be_asked")  # Redis 6.2 denies no single subcommand
@@ -346,7 +347,7 @@ def test_one_of_two_ways_to_bring_a_script_is_enough(
 ) -> None:
     """A provider may forbid SCRIPT, and a careful administrator EVAL."""
     with FairQueue(_user(own_server, "~*", "+@all", f"-{missing}")) as queue:
-        _lives(queue)
+        assert _lives(queue)
 
 
 def test_a_user_who_may_not_end_a_wait(own_server: EmbeddedServer) -> None:
