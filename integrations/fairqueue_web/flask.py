@@ -13,6 +13,7 @@ from fairqueue.adapters import needs_extra
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._events import JobEvents
+from fairqueue_web._sources import View
 from fairqueue_web._steps import Steps, nothing
 
 try:
@@ -25,24 +26,14 @@ NO_USER = (
 )
 
 
-@dataclass(frozen=True)
-class FlaskView:
-    """What is read of a request; a function of ``workspace_from`` gets ``flask.request``."""
+def _view(request: flask.Request) -> View:
+    """A function of ``workspace_from`` gets ``flask.request``."""
+    return View(request, request.root_path.rstrip("/") + request.path, request.headers.get, _user)
 
-    raw: flask.Request
 
-    @property
-    def path(self) -> str:
-        """The decoded path."""
-        return self.raw.root_path.rstrip("/") + self.raw.path
-
-    def header(self, name: str) -> str | None:
-        """Return a header."""
-        return self.raw.headers.get(name)
-
-    def user(self) -> Any:
-        """Extensions keep users, each in its way."""
-        raise ConfigurationError(NO_USER)
+def _user() -> Any:
+    """Extensions keep users, each in its way."""
+    raise ConfigurationError(NO_USER)
 
 
 class FairQueueFlask:
@@ -75,7 +66,7 @@ class FairQueueFlask:
             app.register_error_handler(kind, _answer)
 
     def _begin(self) -> None:
-        view = FlaskView(flask.request)
+        view = _view(flask.request)
         if self._door.is_exempt(view.path):
             return
         workspace = self._door.workspace_of(view)

@@ -5,41 +5,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
-from fairqueue_web._steps import Steps
+from fairqueue_web._sources import View
+from fairqueue_web._steps import Steps, nothing
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
-@dataclass(frozen=True)
-class WsgiView:
-    """What is read of a request; a function of ``workspace_from`` gets the environ."""
+def _view(environ: Environ) -> View:
+    """A function of ``workspace_from`` gets the environ; users are a text without attributes."""
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
 
-    raw: Environ
+    def header(name: str) -> str | None:
+        return environ.get(f"HTTP_{name.upper().replace('-', '_')}")
 
-    @property
-    def path(self) -> str:
-        """The decoded path, that of the mounted application included."""
-        path = self.raw.get("SCRIPT_NAME", "") + self.raw.get("PATH_INFO", "")
-        text: str = path.encode("latin-1").decode("utf-8", "replace")
-        return text
-
-    def header(self, name: str) -> str | None:
-        """Return a header."""
-        value: str | None = self.raw.get(f"HTTP_{name.upper().replace('-', '_')}")
-        return value
-
-    def user(self) -> Any:
-        """WSGI names users by text only, and that has no attributes."""
-        return None
+    return View(environ, path.encode("latin-1").decode("utf-8", "replace"), header, nothing)
 
 
 class FairQueueMiddleware:
@@ -57,7 +44,7 @@ class FairQueueMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
-        view = WsgiView(environ)
+        view = _view(environ)
         if self._door.is_exempt(view.path):
             return self._app(environ, start_response)
         started = _Started(start_response)
@@ -66,7 +53,7 @@ class FairQueueMiddleware:
         except REJECTIONS as error:
             return _reject(started, error)
 
-    def _serve(self, view: WsgiView, start_response: _Started) -> Iterable[bytes]:
+    def _serve(self, view: View, start_response: _Started) -> Iterable[bytes]:
         workspace = self._door.workspace_of(view)
         place = self._door.admit(workspace)
         place.__enter__()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,32 +13,16 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
+from fairqueue_web._sources import View
 from fairqueue_web._steps import Steps
 from fairqueue_web.django.conf import front_door
 
 ADMIN = "admin"
 
 
-@dataclass(frozen=True)
-class DjangoView:
-    """What is read of a request; a function of ``workspace_from`` gets Django's request."""
-
-    raw: HttpRequest
-
-    @property
-    def path(self) -> str:
-        """The decoded path."""
-        path: str = self.raw.path
-        return path
-
-    def header(self, name: str) -> str | None:
-        """Return a header."""
-        value: str | None = self.raw.headers.get(name)
-        return value
-
-    def user(self) -> Any:
-        """Return the user that AuthenticationMiddleware has found; it must stand before this."""
-        return getattr(self.raw, "user", None)
+def _view(request: HttpRequest) -> View:
+    """AuthenticationMiddleware, which must stand before this, has found the user."""
+    return View(request, request.path, request.headers.get, partial(getattr, request, "user", None))
 
 
 class FairQueueMiddleware:
@@ -73,7 +56,7 @@ class FairQueueMiddleware:
     def _serve(self, request: HttpRequest) -> HttpResponseBase:
         door = front_door()
         try:
-            workspace = door.workspace_of(DjangoView(request))
+            workspace = door.workspace_of(_view(request))
             place = door.admit(workspace)
         except REJECTIONS as error:
             return _answer(error)
@@ -88,7 +71,7 @@ class FairQueueMiddleware:
     async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
         door = front_door()
         try:
-            workspace = await door.find_workspace(DjangoView(request))
+            workspace = await door.find_workspace(_view(request))
             ticket = await door.admit_soon(workspace)
         except REJECTIONS as error:
             return _answer(error)
