@@ -184,14 +184,7 @@ class Outages:
     def _keep(self, pairs: Sequence[Pair], error: StoreUnavailable) -> None:
         """Buffer jobs, or raise the error of the outage."""
         new = not error.may_be_stored
-        jobs = [
-            (
-                self._store.expected_home(job.workspace).engine.server,
-                job,
-                replace(how, is_new=how.is_new and new),
-            )
-            for job, how in pairs
-        ]
+        jobs = [(job, replace(how, is_new=how.is_new and new)) for job, how in pairs]
         most = self._settings.buffer_jobs
         with self._lock:
             if self._rows + len(jobs) > most or self._folder is None:
@@ -257,9 +250,7 @@ class Outages:
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls."""
         for spool in list(self._spools):
-            while kept := self._first(spool):
-                if not (self._send(spool, kept) or _is_away(self._home(kept[0].job.workspace))):
-                    break  # it takes no job of this process
+            self._send_all(spool)
             spool.move_log()
         with self._lock:
             rows = {spool: self._rows_in(spool) for spool in self._spools}
@@ -267,14 +258,26 @@ class Outages:
         for spool in rows.keys() - self._spools:
             spool.close()
 
-    def _first(self, spool: Spool) -> list[Kept]:
-        known = list(self._breakers.items())
-        away = [name for name, breaker in known if breaker.publishes.is_shut]
+    def _send_all(self, spool: Spool) -> None:
+        """Send each job once; where one must wait, all that follow it to its shard do, too."""
+        last, closed = 0, set[Store]()
+        while kept := self._waiting(spool, last):
+            last = kept[-1].number
+            jobs: dict[Store, list[Kept]] = {}
+            for each in kept:
+                jobs.setdefault(self._home(each.job.workspace), []).append(each)
+            for shard, some in jobs.items():
+                if shard in closed or _is_away(shard) or not self._send(spool, some):
+                    closed.add(shard)
+            if closed.issuperset(self._store.shards):
+                return
+
+    def _waiting(self, spool: Spool, after: int) -> list[Kept]:
         with self._lock:
-            return spool.first(self._store.store_id, away)
+            return spool.waiting(self._store.store_id, after)
 
     def _send(self, spool: Spool, kept: Sequence[Kept], tries: int = TRIES) -> bool:
-        """Send jobs of one server; False: it takes none at present.
+        """Send jobs of one shard; False: it takes none at present.
 
         What fails while the server takes jobs is sent job by job, to find the one that fails.
         """
