@@ -60,14 +60,10 @@ class FairQueueMiddleware:
             await _reject(scope, send, error)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        workspace = await self._door.find_workspace(_view(scope))
         takes_place = scope["type"] == WITH_PLACES
-        ticket = await self._door.admit_soon(workspace) if takes_place else None
-        try:
-            with self._door.inside(workspace):
-                await self._app(scope, receive, send)
-        finally:
-            self._door.leave(ticket)
+        visit = await self._door.enter_soon(_view(scope), takes_place=takes_place)
+        with visit.whole():
+            await self._app(scope, receive, send)
 
 
 class _Sent:

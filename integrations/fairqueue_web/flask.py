@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
-from functools import partial
+from contextlib import ExitStack
 from typing import Any, cast
 
 from fairqueue import ConfigurationError, FairQueue
@@ -14,7 +12,7 @@ from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._events import JobEvents
 from fairqueue_web._sources import View
-from fairqueue_web._steps import Steps, nothing
+from fairqueue_web._visit import Steps, Visit
 
 try:
     import flask
@@ -69,36 +67,25 @@ class FairQueueFlask:
         view = _view(flask.request)
         if self._door.is_exempt(view.path):
             return
-        workspace = self._door.workspace_of(view)
-        visit = _Visit(partial(self._door.inside, workspace))
-        visit.place.enter_context(self._door.admit(workspace))
-        visit.block.enter_context(visit.inside())
-        flask.g.fairqueue_visit = visit
-
-
-@dataclass
-class _Visit:
-    """One request: the block of its workspace, and its place, which a streamed body takes over."""
-
-    inside: Callable[[], AbstractContextManager[None]]
-    block: ExitStack = field(default_factory=ExitStack)
-    place: ExitStack = field(default_factory=ExitStack)
+        visit = self._door.enter(view)
+        flask.g.fairqueue_visit, flask.g.fairqueue_block = visit, ExitStack()
+        flask.g.fairqueue_block.enter_context(visit.inside())
 
 
 def _keep_while_streaming(response: flask.Response) -> flask.Response:
-    visit: _Visit | None = flask.g.get("fairqueue_visit")
+    visit: Visit | None = flask.g.get("fairqueue_visit")
     if visit is not None and response.is_streamed:
-        steps: Any = Steps(cast("Iterable[bytes]", response.response), visit.inside, nothing)
+        steps: Any = Steps(cast("Iterable[bytes]", response.response), visit)
         response.response = steps
-        response.call_on_close(visit.place.pop_all().close)
+        del flask.g.fairqueue_visit  # the body ends it
     return response
 
 
 def _end(_: BaseException | None) -> None:
-    visit: _Visit | None = flask.g.pop("fairqueue_visit", None)
-    if visit is not None:
-        visit.block.close()
-        visit.place.close()
+    if (block := flask.g.pop("fairqueue_block", None)) is not None:
+        block.close()
+    if (visit := flask.g.pop("fairqueue_visit", None)) is not None:
+        visit.end()
 
 
 def _answer(error: Rejection) -> flask.Response:

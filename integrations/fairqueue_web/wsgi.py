@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._sources import View
-from fairqueue_web._steps import Steps, nothing
+from fairqueue_web._visit import Steps, Visit, nothing
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -54,17 +52,13 @@ class FairQueueMiddleware:
             return _reject(started, error)
 
     def _serve(self, view: View, start_response: _Started) -> Iterable[bytes]:
-        workspace = self._door.workspace_of(view)
-        place = self._door.admit(workspace)
-        place.__enter__()
-        end = partial(place.__exit__, None, None, None)
-        inside = partial(self._door.inside, workspace)
+        visit = self._door.enter(view)
         try:
-            with inside():
+            with visit.inside():
                 body = self._app(view.raw, start_response)
-            return _Body(body, inside, end, start_response)
+            return _Body(body, visit, start_response)
         except BaseException:
-            end()
+            visit.end()
             raise
 
 
@@ -88,14 +82,8 @@ class _Started:
 class _Body(Steps):
     """The body; a rejection before its first part is answered, as one of the call itself."""
 
-    def __init__(
-        self,
-        body: Iterable[bytes],
-        inside: Callable[[], AbstractContextManager[Any]],
-        end: Callable[[], object],
-        started: _Started,
-    ) -> None:
-        super().__init__(body, inside, end)
+    def __init__(self, body: Iterable[bytes], visit: Visit, started: _Started) -> None:
+        super().__init__(body, visit)
         self._started: _Started | None = started
 
     def __next__(self) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -14,7 +13,7 @@ from django.urls import Resolver404, resolve
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._sources import View
-from fairqueue_web._steps import Steps
+from fairqueue_web._visit import Steps, Visit
 from fairqueue_web.django.conf import front_door
 
 ADMIN = "admin"
@@ -54,33 +53,29 @@ class FairQueueMiddleware:
         return _answer(error) if isinstance(error, REJECTIONS) else None
 
     def _serve(self, request: HttpRequest) -> HttpResponseBase:
-        door = front_door()
         try:
-            workspace = door.workspace_of(_view(request))
-            place = door.admit(workspace)
+            visit = front_door().enter(_view(request))
         except REJECTIONS as error:
             return _answer(error)
-        with ExitStack() as stack:
-            stack.enter_context(place)
-            with door.inside(workspace):
+        is_streamed = False
+        try:
+            with visit.inside():
                 response: HttpResponseBase = self._get_response(request)
-            if response.streaming:
-                _keep_while_streaming(response, partial(door.inside, workspace), stack.pop_all())
-            return response
-
-    async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
-        door = front_door()
-        try:
-            workspace = await door.find_workspace(_view(request))
-            ticket = await door.admit_soon(workspace)
-        except REJECTIONS as error:
-            return _answer(error)
-        try:
-            with door.inside(workspace):
-                response: HttpResponseBase = await self._get_response(request)
+            if is_streamed := response.streaming:
+                _keep_while_streaming(response, visit)
             return response
         finally:
-            door.leave(ticket)
+            if not is_streamed:
+                visit.end()
+
+    async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
+        try:
+            visit = await front_door().enter_soon(_view(request), takes_place=True)
+        except REJECTIONS as error:
+            return _answer(error)
+        with visit.whole():
+            response: HttpResponseBase = await self._get_response(request)
+            return response
 
 
 def _is_left_alone(request: HttpRequest) -> bool:
@@ -93,10 +88,9 @@ def _is_left_alone(request: HttpRequest) -> bool:
     return ADMIN in found.app_names
 
 
-def _keep_while_streaming(response: Any, inside: Any, stack: ExitStack) -> None:
+def _keep_while_streaming(response: Any, visit: Visit) -> None:
     """Keep the place, and the workspace of each step, until Django closes the response."""
-    steps = Steps(response.streaming_content, inside, stack.close)
-    response.streaming_content = steps
+    response.streaming_content = Steps(response.streaming_content, visit)
 
 
 def _answer(error: Rejection) -> HttpResponse:
