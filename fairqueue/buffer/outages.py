@@ -7,12 +7,12 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
@@ -68,6 +68,8 @@ class Outages:
         self._breakers: dict[str, CircuitBreaker] = {}
         self._spools: list[Spool] = []
         self._rows = self._inline = 0
+        self._looked_at = WeakKeyDictionary[Spool, tuple[set[Store], int]]()
+        """The shards that were away, and the last job of a spool that was looked at then."""
         self._stopped: threading.Event | None = None
         self._sender: Any = None
 
@@ -122,10 +124,7 @@ class Outages:
         """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
         home = self._home(workspace)
         if _is_away(home):
-            name = home.engine.server
-            error = StoreUnavailable(f"Redis at {name} is away: it did not answer a moment ago")
-            error.may_be_stored = False
-            raise error
+            home.engine.refuse()
         try:
             return act()
         except StoreUnavailable as error:
@@ -260,7 +259,9 @@ class Outages:
 
     def _send_all(self, spool: Spool) -> None:
         """Send each job once; where one must wait, all that follow it to its shard do, too."""
-        last, closed = 0, set[Store]()
+        closed, last = self._looked_at.pop(spool, (set[Store](), 0))
+        if not (closed and all(map(_is_away, closed))):
+            closed, last = set(), 0
         while kept := self._waiting(spool, last):
             last = kept[-1].number
             jobs: dict[Store, list[Kept]] = {}
@@ -270,7 +271,8 @@ class Outages:
                 if shard in closed or _is_away(shard) or not self._send(spool, some):
                     closed.add(shard)
             if closed.issuperset(self._store.shards):
-                return
+                break
+        self._looked_at[spool] = closed, last
 
     def _waiting(self, spool: Spool, after: int) -> list[Kept]:
         with self._lock:
@@ -339,7 +341,7 @@ def _probed(shard: Store) -> Exception | None:
     return None
 
 
-_all: weakref.WeakSet[Outages] = weakref.WeakSet()
+_all = WeakSet[Outages]()
 _of_parents: list[Spool] = []
 
 
