@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -57,16 +58,14 @@ class FairQueueMiddleware:
             visit = front_door().enter(_view(request))
         except REJECTIONS as error:
             return _answer(error)
-        is_streamed = False
-        try:
+        with ExitStack() as at_end:
+            at_end.callback(visit.end)
             with visit.inside():
                 response: HttpResponseBase = self._get_response(request)
-            if is_streamed := response.streaming:
+            if response.streaming:
                 _keep_while_streaming(response, visit)
+                at_end.pop_all()
             return response
-        finally:
-            if not is_streamed:
-                visit.end()
 
     async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
         try:
