@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from fairqueue._keys import Keys, decode
 from fairqueue._later import rows
@@ -136,11 +136,13 @@ class Engine(ABC):
     def refuse_if_silent(self) -> None:
         """Raise StoreUnavailable if the server is silent."""
         if self.is_silent:
-            error = StoreUnavailable(
-                f"Redis at {self.server} does not answer, and did not a moment ago"
-            )
-            error.may_be_stored = False
-            raise error
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise StoreUnavailable without asking the server."""
+        error = StoreUnavailable(f"Redis at {self.server} is away: it did not answer a moment ago")
+        error.may_be_stored = False
+        raise error
 
     @property
     def gives_up(self) -> bool:

@@ -1,8 +1,8 @@
 """Tells of a job that waits for the result of another, which cannot start while it waits.
 
 A job that publishes another and blocks until its result is there holds a slot meanwhile. Where the
-workspace has no slot left for the other, both wait, maybe for ever. A thread beside the wait looks
-for that, logs it once for each task, and notes it where ``why`` and the doctor see it.
+workspace has no slot left for the other, both wait, maybe for ever. A timer looks for that once,
+logs it once for each task, and notes it where ``why`` and the doctor see it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -24,8 +24,8 @@ from fairqueue.operate.blocked_waits import note_wait
 
 log = logging.getLogger("fairqueue.waits")
 
-LOOKS_AFTER_SECONDS = (1.0, 4.0, 15.0, 40.0)
-"""A wait that is over by then costs no look; after the last look the wait is left alone."""
+LOOKS_AFTER_SECONDS = 1.0
+"""A wait that is over by then costs no look. What has no slot then waits for one."""
 
 _waits: ContextVar[bool] = ContextVar("fairqueue_waits", default=False)
 
@@ -75,26 +75,20 @@ class ChildWaits:
             yield
             return
         token = _waits.set(True)
-        over = threading.Event()
-        watch = threading.Thread(
-            target=self._watch, args=(over, job, found), name="fairqueue-waits", daemon=True
-        )
-        watch.start()
+        look = threading.Timer(LOOKS_AFTER_SECONDS, self._look, (job, found))
+        look.daemon = True
+        look.start()
         try:
             yield
         finally:
-            over.set()
+            look.cancel()
             _waits.reset(token)
 
-    def _watch(self, over: threading.Event, job: JobContext, children: list[Sent]) -> None:
-        for seconds in LOOKS_AFTER_SECONDS:
-            if over.wait(seconds):
-                return
-            try:
-                if any(self._is_told(job, child) for child in children):
+    def _look(self, job: JobContext, children: list[Sent]) -> None:
+        with suppress(FairQueueError):  # the store is away
+            for child in children:
+                if self._is_told(job, child):
                     return
-            except FairQueueError:  # the store is away: the next look asks it again
-                continue
 
     def _is_told(self, job: JobContext, child: Sent) -> bool:
         """Tell it if this child has no slot."""

@@ -7,12 +7,12 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
@@ -68,6 +68,8 @@ class Outages:
         self._breakers: dict[str, CircuitBreaker] = {}
         self._spools: list[Spool] = []
         self._rows = self._inline = 0
+        self._looked_at = WeakKeyDictionary[Spool, tuple[set[Store], int]]()
+        """The shards that were away, and the last job of a spool that was looked at then."""
         self._stopped: threading.Event | None = None
         self._sender: Any = None
 
@@ -122,10 +124,7 @@ class Outages:
         """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
         home = self._home(workspace)
         if _is_away(home):
-            name = home.engine.server
-            error = StoreUnavailable(f"Redis at {name} is away: it did not answer a moment ago")
-            error.may_be_stored = False
-            raise error
+            home.engine.refuse()
         try:
             return act()
         except StoreUnavailable as error:
@@ -184,14 +183,7 @@ class Outages:
     def _keep(self, pairs: Sequence[Pair], error: StoreUnavailable) -> None:
         """Buffer jobs, or raise the error of the outage."""
         new = not error.may_be_stored
-        jobs = [
-            (
-                self._store.expected_home(job.workspace).engine.server,
-                job,
-                replace(how, is_new=how.is_new and new),
-            )
-            for job, how in pairs
-        ]
+        jobs = [(job, replace(how, is_new=how.is_new and new)) for job, how in pairs]
         most = self._settings.buffer_jobs
         with self._lock:
             if self._rows + len(jobs) > most or self._folder is None:
@@ -257,9 +249,7 @@ class Outages:
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls."""
         for spool in list(self._spools):
-            while kept := self._first(spool):
-                if not (self._send(spool, kept) or _is_away(self._home(kept[0].job.workspace))):
-                    break  # it takes no job of this process
+            self._send_all(spool)
             spool.move_log()
         with self._lock:
             rows = {spool: self._rows_in(spool) for spool in self._spools}
@@ -267,14 +257,29 @@ class Outages:
         for spool in rows.keys() - self._spools:
             spool.close()
 
-    def _first(self, spool: Spool) -> list[Kept]:
-        known = list(self._breakers.items())
-        away = [name for name, breaker in known if breaker.publishes.is_shut]
+    def _send_all(self, spool: Spool) -> None:
+        """Send each job once; where one must wait, all that follow it to its shard do, too."""
+        closed, last = self._looked_at.pop(spool, (set[Store](), 0))
+        if not (closed and all(map(_is_away, closed))):
+            closed, last = set(), 0
+        while kept := self._waiting(spool, last):
+            last = kept[-1].number
+            jobs: dict[Store, list[Kept]] = {}
+            for each in kept:
+                jobs.setdefault(self._home(each.job.workspace), []).append(each)
+            for shard, some in jobs.items():
+                if shard in closed or _is_away(shard) or not self._send(spool, some):
+                    closed.add(shard)
+            if closed.issuperset(self._store.shards):
+                break
+        self._looked_at[spool] = closed, last
+
+    def _waiting(self, spool: Spool, after: int) -> list[Kept]:
         with self._lock:
-            return spool.first(self._store.store_id, away)
+            return spool.waiting(self._store.store_id, after)
 
     def _send(self, spool: Spool, kept: Sequence[Kept], tries: int = TRIES) -> bool:
-        """Send jobs of one server; False: it takes none at present.
+        """Send jobs of one shard; False: it takes none at present.
 
         What fails while the server takes jobs is sent job by job, to find the one that fails.
         """
@@ -336,7 +341,7 @@ def _probed(shard: Store) -> Exception | None:
     return None
 
 
-_all: weakref.WeakSet[Outages] = weakref.WeakSet()
+_all = WeakSet[Outages]()
 _of_parents: list[Spool] = []
 
 

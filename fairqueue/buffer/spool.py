@@ -29,20 +29,21 @@ OF_JOB = ("id", "workspace", "queue", "task", "priority", "delay_seconds", "expi
 OF_ADMISSION = ("unique_key", "unique_for", "without_workspace", "other_id")
 TABLE = """CREATE TABLE IF NOT EXISTS jobs (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
-    store TEXT, server TEXT, kept REAL, is_new INTEGER, refused TEXT, job TEXT, payload BLOB
+    store TEXT, kept REAL, is_new INTEGER, refused TEXT, job TEXT, payload BLOB
 )"""
-INDEX = "CREATE INDEX IF NOT EXISTS waiting ON jobs (store, refused, server)"
+INDEX = "CREATE INDEX IF NOT EXISTS waiting ON jobs (store, refused)"
 """A publish waits while jobs are counted, or the first ones are looked for."""
 LOG_BYTES = 32 * 2**20
 """A larger write-ahead log is moved into the file, by the thread that sends: a publish syncs none
 of it."""
-INSERT = "INSERT INTO jobs (store, server, kept, is_new, job, payload) VALUES (?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO jobs (store, kept, is_new, job, payload) VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR json_extract(job, '$.id') = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0"
 SENT = "UPDATE jobs SET is_new = 0"
 SELECT = "SELECT number, kept, store, is_new, refused, job, payload FROM jobs"
+WAITING = f"{SELECT} WHERE store = ? AND refused IS NULL AND number > ? ORDER BY number LIMIT ?"
 
 _NAME = re.compile(r"\d+-[0-9a-f]{16}\.db")
 
@@ -159,13 +160,13 @@ class Spool:
             return None
         return cls(path, lock)
 
-    def put(self, store: str, jobs: Sequence[tuple[str, Job, Admission]]) -> None:
-        """Keep jobs, each with its server: all or none.
+    def put(self, store: str, jobs: Sequence[tuple[Job, Admission]]) -> None:
+        """Keep jobs: all or none.
 
         One that ``is_new`` was surely not sent: the store has none of its id, or another job.
         """
         now = time.time()
-        rows = ((store, at, now, how.is_new, _text(job, how), job.payload) for at, job, how in jobs)
+        rows = ((store, now, how.is_new, _text(job, how), job.payload) for job, how in jobs)
         self.change(INSERT, rows)
 
     def change(self, statement: str, rows: Iterable[Sequence[Any]] = ((),)) -> None:
@@ -173,14 +174,10 @@ class Spool:
         with self._db:
             self._db.executemany(statement, rows)
 
-    def first(self, store: str, away: Sequence[str]) -> list[Kept]:
-        """Read the first jobs, up to a hundred, of one server that is not away."""
+    def waiting(self, store: str, after: int) -> list[Kept]:
+        """Read the first jobs behind a number, up to a hundred, that are to be sent."""
         self.drop_sent()
-        which = "store = ? AND refused IS NULL AND server"
-        others = f"SELECT server FROM jobs WHERE {which} NOT IN"  # noqa: S608
-        at = f"{others} ({','.join('?' * len(away))}) GROUP BY server ORDER BY min(number) LIMIT 1"
-        rows = f"{SELECT} WHERE {which} = ({at}) ORDER BY number LIMIT ?"
-        found = self._db.execute(rows, (store, store, *away, PUBLISHED_AT_ONCE))
+        found = self._db.execute(WAITING, (store, after, PUBLISHED_AT_ONCE))
         return list(_up_to(BYTES_AT_ONCE, found))
 
     def drop_sent(self) -> None:

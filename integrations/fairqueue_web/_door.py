@@ -8,15 +8,15 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeVar
 
-import fairqueue
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue.adapters import Throttle, Ticket
 from fairqueue_web._answers import BadWorkspace
 from fairqueue_web._sources import Source, View, name_of, one_slash, readers
+from fairqueue_web._visit import Visit
 
 log = logging.getLogger("fairqueue_web")
 
@@ -84,7 +84,7 @@ class FrontDoor:
             next(filter(None, (name_of(read(view)) for read in self._readers)), None)
         )
 
-    async def find_workspace(self, view: View) -> str | None:
+    async def _find_workspace(self, view: View) -> str | None:
         """Return the same, where functions may be asynchronous."""
         for read in self._readers:
             value = read(view)
@@ -98,21 +98,22 @@ class FrontDoor:
             raise BadWorkspace.missing()
         return name
 
-    def inside(self, workspace: str | None) -> AbstractContextManager[None]:
-        """Publish to this workspace inside the block; None: as without it."""
-        return nullcontext() if workspace is None else fairqueue.workspace(workspace)
+    def enter(self, view: View) -> Visit:
+        """Let a request in, after waiting for its place.
 
-    def admit(self, workspace: str | None) -> AbstractContextManager[Any]:
-        """Return a place that ends with the block, after waiting for it. Raises RequestRejected."""
+        Raises BadWorkspace and RequestRejected.
+        """
+        workspace = self.workspace_of(view)
         if self._queue is None or time.monotonic() < self._away_until:
-            return nullcontext()
+            return Visit(workspace)
         try:
-            return self._queue.requests.admit(
+            ticket = self._queue.requests.admit(
                 workspace, wait_seconds=self._wait_seconds, waiting_most=self._waiting_most
             )
         except StoreUnavailable as error:
             self._note_away(error)
-            return nullcontext()
+            return Visit(workspace)
+        return Visit(workspace, ticket.end)
 
     def _note_away(self, error: Exception) -> None:
         """Serve requests without asking for a moment: each call might wait for its timeout."""
@@ -120,10 +121,15 @@ class FrontDoor:
         if self._log_throttle.passes():
             log.warning("requests are served without asking for a place: %s", error)
 
-    async def admit_soon(self, workspace: str | None) -> Ticket | None:
-        """Return a place that :meth:`leave` frees, without blocking the event loop."""
+    async def enter_soon(self, view: View, *, takes_place: bool) -> Visit:
+        """Do the same without blocking the event loop."""
+        workspace = await self._find_workspace(view)
+        return await self.visit(workspace) if takes_place else Visit(workspace)
+
+    async def visit(self, workspace: str | None) -> Visit:
+        """Let in a request of this workspace; its place ends in a thread."""
         if self._queue is None or time.monotonic() < self._away_until:
-            return None
+            return Visit(workspace)
         requests, ticket = self._queue.requests, None
         try:
             ask = self._submit(requests.ask, workspace, waiting_most=self._waiting_most)
@@ -133,19 +139,14 @@ class FrontDoor:
                 seconds = await asyncio.wrap_future(self._submit(next, turns, None))
                 if seconds is not None:
                     await asyncio.sleep(seconds)
-        except StoreUnavailable as error:
+        except BaseException as error:
+            if ticket is not None:
+                self._submit(ticket.end)
+            if not isinstance(error, StoreUnavailable):
+                raise
             self._note_away(error)
-            self.leave(ticket)
-            return None
-        except BaseException:
-            self.leave(ticket)
-            raise
-        return ticket
-
-    def leave(self, ticket: Ticket | None) -> None:
-        """Free a place from a thread, without waiting for that."""
-        if ticket is not None:
-            self._submit(ticket.end)
+            return Visit(workspace)
+        return Visit(workspace, partial(self._submit, ticket.end))
 
     def _submit(self, call: Callable[..., T], *args: Any, **options: Any) -> Future[T]:
         if self._threads is None or self._pid != os.getpid():  # a fork has none of its threads

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from fairqueue import ConfigurationError
@@ -23,22 +23,17 @@ _UNCLEAR = frozenset({"Cc", "Zl", "Zp"})
 """Categories of control characters and line ends."""
 
 
-class View(Protocol):
+class View(NamedTuple):
     """What the sources read of a request, whichever framework it came through."""
 
-    @property
-    def raw(self) -> Any:
-        """The framework's own request: what a function is given."""
-
-    @property
-    def path(self) -> str:
-        """Its decoded path."""
-
-    def header(self, name: str) -> str | None:
-        """Return the value of a header; those of a repeated one are joined by commas."""
-
-    def user(self) -> Any:
-        """Return the authenticated user; None: there is none."""
+    raw: Any
+    """The framework's own request: what a function is given."""
+    path: str
+    """Its decoded path."""
+    header: Callable[[str], str | None]
+    """Returns the value of a header; those of a repeated one are joined by commas."""
+    user: Callable[[], Any]
+    """Returns the authenticated user; None: there is none."""
 
 
 Read = Callable[[View], Any]

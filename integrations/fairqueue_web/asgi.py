@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
+from fairqueue_web._sources import View
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -19,27 +20,15 @@ WITH_PLACES = "http"
 CLOSED_BY_POLICY = 1008
 
 
-@dataclass(frozen=True)
-class AsgiView:
-    """What is read of a request; a function of ``workspace_from`` gets the scope."""
+def _view(scope: Scope) -> View:
+    """A function of ``workspace_from`` gets the scope; a middleware outside has found the user."""
 
-    raw: Scope
-
-    @property
-    def path(self) -> str:
-        """The decoded path."""
-        path: str = self.raw["path"]
-        return path
-
-    def header(self, name: str) -> str | None:
-        """Return the headers of this name, joined by commas as servers of WSGI do."""
+    def header(name: str) -> str | None:
         wanted = name.lower().encode("latin-1")
-        found = [value for key, value in self.raw["headers"] if key.lower() == wanted]
-        return b",".join(found).decode("latin-1") if found else None
+        found = [value for key, value in scope["headers"] if key.lower() == wanted]
+        return b",".join(found).decode("latin-1") if found else None  # as servers of WSGI do
 
-    def user(self) -> Any:
-        """Return what an authentication middleware outside of this one has found."""
-        return self.raw.get("user")
+    return View(scope, scope["path"], header, partial(scope.get, "user"))
 
 
 class FairQueueMiddleware:
@@ -71,14 +60,10 @@ class FairQueueMiddleware:
             await _reject(scope, send, error)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        workspace = await self._door.find_workspace(AsgiView(scope))
         takes_place = scope["type"] == WITH_PLACES
-        ticket = await self._door.admit_soon(workspace) if takes_place else None
-        try:
-            with self._door.inside(workspace):
-                await self._app(scope, receive, send)
-        finally:
-            self._door.leave(ticket)
+        visit = await self._door.enter_soon(_view(scope), takes_place=takes_place)
+        with visit.whole():
+            await self._app(scope, receive, send)
 
 
 class _Sent:

@@ -46,12 +46,9 @@ def in_workspace(
                 raise BadWorkspace(str(error)) from None
             raise
         within = FrontDoor() if door is None else door
-        ticket = await within.admit_soon(name)
-        try:
-            with within.inside(name):
-                yield name
-        finally:
-            within.leave(ticket)
+        visit = await within.visit(name)
+        with visit.whole():
+            yield name
 
     return dependency
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
-from functools import partial
+from contextlib import ExitStack
 from typing import Any, cast
 
 from fairqueue import ConfigurationError, FairQueue
@@ -13,7 +11,8 @@ from fairqueue.adapters import needs_extra
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._events import JobEvents
-from fairqueue_web._steps import Steps, nothing
+from fairqueue_web._sources import View
+from fairqueue_web._visit import Steps, Visit
 
 try:
     import flask
@@ -25,24 +24,14 @@ NO_USER = (
 )
 
 
-@dataclass(frozen=True)
-class FlaskView:
-    """What is read of a request; a function of ``workspace_from`` gets ``flask.request``."""
+def _view(request: flask.Request) -> View:
+    """A function of ``workspace_from`` gets ``flask.request``."""
+    return View(request, request.root_path.rstrip("/") + request.path, request.headers.get, _user)
 
-    raw: flask.Request
 
-    @property
-    def path(self) -> str:
-        """The decoded path."""
-        return self.raw.root_path.rstrip("/") + self.raw.path
-
-    def header(self, name: str) -> str | None:
-        """Return a header."""
-        return self.raw.headers.get(name)
-
-    def user(self) -> Any:
-        """Extensions keep users, each in its way."""
-        raise ConfigurationError(NO_USER)
+def _user() -> Any:
+    """Extensions keep users, each in its way."""
+    raise ConfigurationError(NO_USER)
 
 
 class FairQueueFlask:
@@ -75,39 +64,28 @@ class FairQueueFlask:
             app.register_error_handler(kind, _answer)
 
     def _begin(self) -> None:
-        view = FlaskView(flask.request)
+        view = _view(flask.request)
         if self._door.is_exempt(view.path):
             return
-        workspace = self._door.workspace_of(view)
-        visit = _Visit(partial(self._door.inside, workspace))
-        visit.place.enter_context(self._door.admit(workspace))
-        visit.block.enter_context(visit.inside())
-        flask.g.fairqueue_visit = visit
-
-
-@dataclass
-class _Visit:
-    """One request: the block of its workspace, and its place, which a streamed body takes over."""
-
-    inside: Callable[[], AbstractContextManager[None]]
-    block: ExitStack = field(default_factory=ExitStack)
-    place: ExitStack = field(default_factory=ExitStack)
+        visit = self._door.enter(view)
+        flask.g.fairqueue_visit, flask.g.fairqueue_block = visit, ExitStack()
+        flask.g.fairqueue_block.enter_context(visit.inside())
 
 
 def _keep_while_streaming(response: flask.Response) -> flask.Response:
-    visit: _Visit | None = flask.g.get("fairqueue_visit")
+    visit: Visit | None = flask.g.get("fairqueue_visit")
     if visit is not None and response.is_streamed:
-        steps: Any = Steps(cast("Iterable[bytes]", response.response), visit.inside, nothing)
+        steps: Any = Steps(cast("Iterable[bytes]", response.response), visit)
         response.response = steps
-        response.call_on_close(visit.place.pop_all().close)
+        del flask.g.fairqueue_visit  # the body ends it
     return response
 
 
 def _end(_: BaseException | None) -> None:
-    visit: _Visit | None = flask.g.pop("fairqueue_visit", None)
-    if visit is not None:
-        visit.block.close()
-        visit.place.close()
+    if (block := flask.g.pop("fairqueue_block", None)) is not None:
+        block.close()
+    if (visit := flask.g.pop("fairqueue_visit", None)) is not None:
+        visit.end()
 
 
 def _answer(error: Rejection) -> flask.Response:

@@ -4,42 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
-from fairqueue_web._steps import Steps
+from fairqueue_web._sources import View
+from fairqueue_web._visit import Steps, Visit, nothing
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 App = Callable[[Environ, StartResponse], Iterable[bytes]]
 
 
-@dataclass(frozen=True)
-class WsgiView:
-    """What is read of a request; a function of ``workspace_from`` gets the environ."""
+def _view(environ: Environ) -> View:
+    """A function of ``workspace_from`` gets the environ; users are a text without attributes."""
+    path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
 
-    raw: Environ
+    def header(name: str) -> str | None:
+        return environ.get(f"HTTP_{name.upper().replace('-', '_')}")
 
-    @property
-    def path(self) -> str:
-        """The decoded path, that of the mounted application included."""
-        path = self.raw.get("SCRIPT_NAME", "") + self.raw.get("PATH_INFO", "")
-        text: str = path.encode("latin-1").decode("utf-8", "replace")
-        return text
-
-    def header(self, name: str) -> str | None:
-        """Return a header."""
-        value: str | None = self.raw.get(f"HTTP_{name.upper().replace('-', '_')}")
-        return value
-
-    def user(self) -> Any:
-        """WSGI names users by text only, and that has no attributes."""
-        return None
+    return View(environ, path.encode("latin-1").decode("utf-8", "replace"), header, nothing)
 
 
 class FairQueueMiddleware:
@@ -57,7 +42,7 @@ class FairQueueMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Serve one request."""
-        view = WsgiView(environ)
+        view = _view(environ)
         if self._door.is_exempt(view.path):
             return self._app(environ, start_response)
         started = _Started(start_response)
@@ -66,18 +51,14 @@ class FairQueueMiddleware:
         except REJECTIONS as error:
             return _reject(started, error)
 
-    def _serve(self, view: WsgiView, start_response: _Started) -> Iterable[bytes]:
-        workspace = self._door.workspace_of(view)
-        place = self._door.admit(workspace)
-        place.__enter__()
-        end = partial(place.__exit__, None, None, None)
-        inside = partial(self._door.inside, workspace)
+    def _serve(self, view: View, start_response: _Started) -> Iterable[bytes]:
+        visit = self._door.enter(view)
         try:
-            with inside():
+            with visit.inside():
                 body = self._app(view.raw, start_response)
-            return _Body(body, inside, end, start_response)
+            return _Body(body, visit, start_response)
         except BaseException:
-            end()
+            visit.end()
             raise
 
 
@@ -101,14 +82,8 @@ class _Started:
 class _Body(Steps):
     """The body; a rejection before its first part is answered, as one of the call itself."""
 
-    def __init__(
-        self,
-        body: Iterable[bytes],
-        inside: Callable[[], AbstractContextManager[Any]],
-        end: Callable[[], object],
-        started: _Started,
-    ) -> None:
-        super().__init__(body, inside, end)
+    def __init__(self, body: Iterable[bytes], visit: Visit, started: _Started) -> None:
+        super().__init__(body, visit)
         self._started: _Started | None = started
 
     def __next__(self) -> bytes:

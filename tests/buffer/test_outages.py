@@ -313,16 +313,16 @@ def test_jobs_of_a_shard_that_answers_go_there_while_another_is_away(
             publish(queue, "before", workspace=name)
         two.freeze()
         there, away = ([], [])
-        for n in range(3):
+        for n in range(120):  # more than are read at once
             there += publish(queue, f"there {n}", workspace=names[0])
             away += publish(queue, f"away {n}", workspace=names[1])
-        assert there == [Outcome.CREATED] * 3
-        assert away == [Outcome.BUFFERED] * 3
+        assert there == [Outcome.CREATED] * 120
+        assert away == [Outcome.BUFFERED] * 120
         queue.publish_many([NewJob(b"together", "q", name) for name in names])
-        wait_for(lambda: queue.buffered == 4)
+        wait_for(lambda: queue.buffered == 121)
         two.thaw()
         assert drained(queue, folder)
-        assert len(payloads(queue)) == 10
+        assert len(payloads(queue)) == 244
 
 
 CHILD = """

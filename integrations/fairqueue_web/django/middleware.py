@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,32 +13,16 @@ from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
-from fairqueue_web._steps import Steps
+from fairqueue_web._sources import View
+from fairqueue_web._visit import Steps, Visit
 from fairqueue_web.django.conf import front_door
 
 ADMIN = "admin"
 
 
-@dataclass(frozen=True)
-class DjangoView:
-    """What is read of a request; a function of ``workspace_from`` gets Django's request."""
-
-    raw: HttpRequest
-
-    @property
-    def path(self) -> str:
-        """The decoded path."""
-        path: str = self.raw.path
-        return path
-
-    def header(self, name: str) -> str | None:
-        """Return a header."""
-        value: str | None = self.raw.headers.get(name)
-        return value
-
-    def user(self) -> Any:
-        """Return the user that AuthenticationMiddleware has found; it must stand before this."""
-        return getattr(self.raw, "user", None)
+def _view(request: HttpRequest) -> View:
+    """AuthenticationMiddleware, which must stand before this, has found the user."""
+    return View(request, request.path, request.headers.get, partial(getattr, request, "user", None))
 
 
 class FairQueueMiddleware:
@@ -71,33 +54,27 @@ class FairQueueMiddleware:
         return _answer(error) if isinstance(error, REJECTIONS) else None
 
     def _serve(self, request: HttpRequest) -> HttpResponseBase:
-        door = front_door()
         try:
-            workspace = door.workspace_of(DjangoView(request))
-            place = door.admit(workspace)
+            visit = front_door().enter(_view(request))
         except REJECTIONS as error:
             return _answer(error)
-        with ExitStack() as stack:
-            stack.enter_context(place)
-            with door.inside(workspace):
+        with ExitStack() as at_end:
+            at_end.callback(visit.end)
+            with visit.inside():
                 response: HttpResponseBase = self._get_response(request)
             if response.streaming:
-                _keep_while_streaming(response, partial(door.inside, workspace), stack.pop_all())
+                _keep_while_streaming(response, visit)
+                at_end.pop_all()
             return response
 
     async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
-        door = front_door()
         try:
-            workspace = await door.find_workspace(DjangoView(request))
-            ticket = await door.admit_soon(workspace)
+            visit = await front_door().enter_soon(_view(request), takes_place=True)
         except REJECTIONS as error:
             return _answer(error)
-        try:
-            with door.inside(workspace):
-                response: HttpResponseBase = await self._get_response(request)
+        with visit.whole():
+            response: HttpResponseBase = await self._get_response(request)
             return response
-        finally:
-            door.leave(ticket)
 
 
 def _is_left_alone(request: HttpRequest) -> bool:
@@ -110,10 +87,9 @@ def _is_left_alone(request: HttpRequest) -> bool:
     return ADMIN in found.app_names
 
 
-def _keep_while_streaming(response: Any, inside: Any, stack: ExitStack) -> None:
+def _keep_while_streaming(response: Any, visit: Visit) -> None:
     """Keep the place, and the workspace of each step, until Django closes the response."""
-    steps = Steps(response.streaming_content, inside, stack.close)
-    response.streaming_content = steps
+    response.streaming_content = Steps(response.streaming_content, visit)
 
 
 def _answer(error: Rejection) -> HttpResponse:

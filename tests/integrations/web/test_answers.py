@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -14,6 +13,7 @@ from fairqueue import CapacityExceeded, ConfigurationError
 from fairqueue.errors import RequestRejected
 from fairqueue_web import BadWorkspace, FrontDoor
 from fairqueue_web._answers import answer_to
+from fairqueue_web._sources import View
 
 
 def capacity(scope: str, *, draining: bool = False) -> CapacityExceeded:
@@ -46,43 +46,34 @@ def test_an_answer_tells_nothing_of_the_service() -> None:
     assert body == {"detail": "The service is busy: try again later."}
 
 
-@dataclass
-class Request:
-    """A view of a request."""
-
-    path: str = "/"
-    headers: dict[str, str] = field(default_factory=dict)
-    of: Any = None
-    raw: Any = None
-
-    def header(self, name: str) -> str | None:
-        return self.headers.get(name)
-
-    def user(self) -> Any:
-        return self.of
+def request(
+    path: str = "/", *, headers: dict[str, str] | None = None, of: Any = None, raw: Any = None
+) -> View:
+    """A view of a request of this user."""
+    return View(raw, path, (headers or {}).get, lambda: of)
 
 
 @pytest.mark.parametrize(
     ("source", "request_", "workspace"),
     [
-        ("header:X-Org", Request(headers={"X-Org": "acme"}), "acme"),
-        ("header:X-Org", Request(headers={"X-Org": ""}), None),
-        ("header:X-Org", Request(), None),
-        ("path:/t/{workspace}/", Request("/t/a:{*} b/jobs"), "a:{*} b"),
-        ("path:/t/{workspace}/", Request("/t/\u00e9/jobs"), "\u00e9"),
-        ("path:/t/{workspace}/", Request("//t//acme/jobs"), "acme"),
-        ("path:/t/{workspace}/", Request("/other/acme/"), None),
-        ("path:/{version}/t/{workspace}", Request("/v1/t/acme"), "acme"),
-        ("user:org.id", Request(of=SimpleNamespace(org=SimpleNamespace(id=42))), "42"),
-        ("user:org.id", Request(of=SimpleNamespace(org=None)), None),
-        ("user:org.id", Request(), None),
-        ("user:org", Request(of=SimpleNamespace(is_authenticated=False)), None),
-        (lambda raw: raw, Request(raw=UUID(int=5)), str(UUID(int=5))),
-        (lambda raw: raw, Request(raw=""), None),
-        ("builtins:len", Request(raw=[1, 2]), "2"),
+        ("header:X-Org", request(headers={"X-Org": "acme"}), "acme"),
+        ("header:X-Org", request(headers={"X-Org": ""}), None),
+        ("header:X-Org", request(), None),
+        ("path:/t/{workspace}/", request("/t/a:{*} b/jobs"), "a:{*} b"),
+        ("path:/t/{workspace}/", request("/t/\u00e9/jobs"), "\u00e9"),
+        ("path:/t/{workspace}/", request("//t//acme/jobs"), "acme"),
+        ("path:/t/{workspace}/", request("/other/acme/"), None),
+        ("path:/{version}/t/{workspace}", request("/v1/t/acme"), "acme"),
+        ("user:org.id", request(of=SimpleNamespace(org=SimpleNamespace(id=42))), "42"),
+        ("user:org.id", request(of=SimpleNamespace(org=None)), None),
+        ("user:org.id", request(), None),
+        ("user:org", request(of=SimpleNamespace(is_authenticated=False)), None),
+        (lambda raw: raw, request(raw=UUID(int=5)), str(UUID(int=5))),
+        (lambda raw: raw, request(raw=""), None),
+        ("builtins:len", request(raw=[1, 2]), "2"),
     ],
 )
-def test_a_request_says_its_workspace(source: Any, request_: Request, workspace: str) -> None:
+def test_a_request_says_its_workspace(source: Any, request_: View, workspace: str) -> None:
     """By a header, its path, its user, or what a function makes of it."""
     assert FrontDoor(workspace_from=source).workspace_of(request_) == workspace
     assert FrontDoor(workspace_from=[source]).workspace_of(request_) == workspace
@@ -91,7 +82,7 @@ def test_a_request_says_its_workspace(source: Any, request_: Request, workspace:
 def test_the_first_answer_wins() -> None:
     """Sources without an answer are passed."""
     door = FrontDoor(workspace_from=["header:a", "header:b", "header:c"])
-    assert door.workspace_of(Request(headers={"b": "one", "c": "two"})) == "one"
+    assert door.workspace_of(request(headers={"b": "one", "c": "two"})) == "one"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +93,7 @@ def test_the_first_answer_wins() -> None:
 def test_a_client_that_sends_no_name_is_told_so(source: str, text: str) -> None:
     """What a client sends is no mistake of the application: it is answered with 400."""
     with pytest.raises(BadWorkspace) as error:
-        FrontDoor(workspace_from=source).workspace_of(Request(f"/{text}", headers={"a": text}))
+        FrontDoor(workspace_from=source).workspace_of(request(f"/{text}", headers={"a": text}))
     answer = answer_to(error.value)
     assert (answer.status, "Retry-After" in dict(answer.headers)) == (400, False)
 
@@ -111,13 +102,13 @@ def test_a_client_that_sends_no_name_is_told_so(source: str, text: str) -> None:
 def test_a_header_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
     """One that was sent twice, or that is not ASCII, where each framework decodes otherwise."""
     with pytest.raises(BadWorkspace, match="repeated"):
-        FrontDoor(workspace_from="header:a").workspace_of(Request(headers={"a": text}))
+        FrontDoor(workspace_from="header:a").workspace_of(request(headers={"a": text}))
 
 
 def test_a_workspace_may_be_required() -> None:
     """A request without one is then rejected."""
     with pytest.raises(BadWorkspace):
-        FrontDoor(workspace_from="header:a", require_workspace=True).workspace_of(Request())
+        FrontDoor(workspace_from="header:a", require_workspace=True).workspace_of(request())
 
 
 @pytest.mark.parametrize(
@@ -139,13 +130,13 @@ def test_a_wrong_source_is_refused_at_once(source: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("source", "request_", "message"),
     [
-        ("user:orgg", Request(of=SimpleNamespace(org=1)), "has no 'orgg'"),
-        (lambda raw: raw, Request(raw=1.5), "not float"),
-        (lambda raw: raw, Request(raw=True), "not bool"),
+        ("user:orgg", request(of=SimpleNamespace(org=1)), "has no 'orgg'"),
+        (lambda raw: raw, request(raw=1.5), "not float"),
+        (lambda raw: raw, request(raw=True), "not bool"),
     ],
 )
 def test_a_mistake_of_the_application_is_an_error(
-    source: Any, request_: Request, message: str
+    source: Any, request_: View, message: str
 ) -> None:
     """It is not answered as if the client were wrong."""
     with pytest.raises(ConfigurationError, match=message) as error:
@@ -164,5 +155,5 @@ def test_a_name_that_is_too_long_is_not_told_as_missing() -> None:
     door = FrontDoor(workspace_from="header:a", require_workspace=True)
     for text, detail in (("x" * 201, "too long"), ("", "does not name a workspace")):
         with pytest.raises(BadWorkspace) as error:
-            door.workspace_of(Request(headers={"a": text}))
+            door.workspace_of(request(headers={"a": text}))
         assert detail in answer_to(error.value).body.decode()

@@ -268,7 +268,7 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_nothing(
             return admit(*args, **options)
 
         monkeypatch.setattr(store, "admit_request", slow)
-        asking = asyncio.create_task(door.admit_soon("acme"))
+        asking = asyncio.create_task(door.visit("acme"))
         with pytest.raises(asyncio.CancelledError):
             await asking
         going.set()
