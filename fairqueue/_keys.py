@@ -94,11 +94,9 @@ workers | hash | owner: `seen node software lease limits/digest slots more queue
 activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
   minute or an hour, packed; `*`: several; 200 at most | expires
 finished_jobs | list | last ended jobs, newest first | never
-requests | zset | ticket in flight, by lease end | with its request; lease end
-waiting_requests | zset | waiting ticket, by lease end | when it starts or leaves; lease end
+requests | zset | ticket in flight, by lease end; one that waits, by the negative
+  | with its request; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
-  | with its last waiting request
-request_queue | hash | waiting workspace: its turn; `#`: the last turn
   | with its last waiting request
 permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
   | with the last permit; rebuild
@@ -128,7 +126,8 @@ dead_letters workspace | hash | job: dead letter; under `!workspace` what is kep
   under `!!workspace` a task's finished steps
   | retention, `replay`, `purge`; when reported
 dead_letters_by_age workspace | zset | job, by when it died | with its letters
-requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn | with its requests
+requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn; `turn`: the negative
+  turn of the workspace while it waits | with its requests
 schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
   of `tasks`, `pauses`, or `whole` (wider than a shard) | with those fields

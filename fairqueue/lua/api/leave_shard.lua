@@ -17,7 +17,7 @@ end
 if moves == '1' then
   if not Moves.are_running() then return -2 end
   -- the caller of one that waits asks again, on the new shard
-  local tickets = call('ZRANGE', K.requests_of_workspace(name), 0, -1)
+  local tickets = call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, '+inf')
   for _, ticket in ipairs(tickets) do Requests.drop(ticket) end
 else
   if call('HEXISTS', K.moved(), '@' .. name) == 1 then return -1 end
