@@ -8,15 +8,17 @@ local _, ticket, length, waiting_most = unpack(ARGV)
 
 local name, ends = Requests.workspace_of(ticket), now + length
 if Shard.is_spread() then Shard.refuse_moved(name) end
-if Requests.state(ticket, ends) == 1 then return {} end
-local is_queued = Requests.has_waiting()
+local known = Requests.end_of(ticket)
+if known ~= 0 then call('ZADD', K.requests(), num(known > 0 and ends or -ends), ticket) end
+if known > 0 then return {} end
+local is_queued = call('ZCOUNT', K.requests(), '-inf', '(0') > 0
 Requests.expire()
 if is_queued then
   Requests.settle(name) -- its limit may have been raised
   Requests.start_waiting()
-  local state = Requests.state(ticket)
-  if state == 1 then return {} end
-  if state == -1 then
+  known = Requests.end_of(ticket)
+  if known > 0 then return {} end
+  if known < 0 then
     if waiting_most ~= '0' then return { 'waits' } end
     Requests.drop(ticket)
   end
@@ -31,5 +33,5 @@ end
 if waiting >= tonumber(waiting_most) then return { scope or 'workspace', limit or 0, used or 0 } end
 Requests.wait(ticket, ends)
 Requests.start_waiting()
-if Requests.state(ticket) == 1 then return {} end
+if Requests.end_of(ticket) > 0 then return {} end
 return { 'waits', (Requests.full(name)) }

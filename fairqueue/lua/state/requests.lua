@@ -18,20 +18,13 @@ function Requests.most_in_all()
     Limits.merged(Limits.texts('configured:total:', 'live:total:', 'configured:observe:')))
 end
 
--- 1: it is in flight, -1: it waits; 0: it is not known. With the end of a lease, renew it.
-function Requests.state(ticket, ends)
-  local score = tonumber(call('ZSCORE', K.requests(), ticket) or 0)
-  local state = score > 0 and 1 or score < 0 and -1 or 0
-  if ends and state ~= 0 then call('ZADD', K.requests(), num(state * ends), ticket) end
-  return state
+-- When its lease ends; 0: it is not known.
+function Requests.end_of(ticket)
+  return tonumber(call('ZSCORE', K.requests(), ticket) or 0)
 end
 
 function Requests.running()
   return call('ZCOUNT', K.requests(), '(0', '+inf')
-end
-
-function Requests.has_waiting()
-  return call('ZCOUNT', K.requests(), '-inf', '(0') > 0
 end
 
 function Requests.in_flight(name)
@@ -58,9 +51,9 @@ end
 
 -- It is in flight until its lease ends; false: it was before.
 function Requests.start(ticket, ends)
-  local before = Requests.state(ticket)
+  local before = Requests.end_of(ticket)
   call('ZADD', K.requests(), num(ends), ticket)
-  if before == 1 then return false end
+  if before > 0 then return false end
   call('ZADD', K.requests_of_workspace(Requests.workspace_of(ticket)), 0, ticket)
   return true
 end
@@ -137,7 +130,7 @@ function Requests.take_turn(member)
   local own = K.requests_of_workspace(name)
   local ticket = call('ZRANGEBYSCORE', own, 1, '+inf', 'LIMIT', 0, 1)[1]
   if ticket then
-    Requests.start(ticket, -(call('ZSCORE', K.requests(), ticket) or -now))
+    Requests.start(ticket, max(now, -Requests.end_of(ticket)))
     call('ZADD', own, int(-Requests.next_turn()), TURN)
   end
   Requests.settle(name)
