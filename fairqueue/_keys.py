@@ -66,8 +66,8 @@ asked | zset | workspace, by when the limit provider was asked
 kinds | hash | queue: `task`, or `plain` (bypasses the core); `/` since when it is unused
   | with its queue; rebuild: a day without one
 expiry | zset | fence, by lease end | with its lease
-progress | hash | fence: `current total message time` of the running job's last report
-  | three others looked at with each; rebuild: no lease
+progress | hash | fence: `current total message time` of the running job's last report; `!fence`:
+  the job whose result it awaits in vain | three others looked at with each; rebuild: no lease
 leases | hash | fence: its lease's record | when it ends
 task_rates | zset | `workspace:task`, by the tat of its rate there
   | once passed: two with each start; rebuild
@@ -87,7 +87,6 @@ unique | hash | `workspace:task:key`: its queue and job, and until when (0: its 
   | three looked at with each new one; rebuild
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
-waits | hash | fence: the job whose result it awaits in vain | expires
 workers | hash | owner: `seen node software lease limits/digest slots more queue …`, `lease` 0 if
   it stopped; `#digest`: its app, and the tasks that it knows, `*` if they are too many
   | rebuild: a day after its last sign of life; no owner tells it

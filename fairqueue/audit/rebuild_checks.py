@@ -13,7 +13,7 @@ _PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
 _COUNT = re.compile(r"(\S+ )+[\d.]+")
 FORMS = {
     **dict.fromkeys(("lost", "observed", "without_workspace"), _COUNT),
-    "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+"),
+    "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
     "kinds": re.compile(r"(task|plain)(/[\d.]+)?"),
 }
 """How a field's text looks in kinds of which the rebuild removes what it cannot read."""

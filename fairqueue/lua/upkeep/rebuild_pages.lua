@@ -99,11 +99,9 @@ function RebuildPages.indexed_task(task, how)
 end
 
 -- A report goes whose lease has ended, or that cannot be read.
-function RebuildPages.progress(fence, text)
-  local is_read = find(text, '^%d%S* %S+ %S+ [%d.]+$')
-  if not is_read or call('HEXISTS', K.leases(), fence) == 0 then
-    call('HDEL', K.progress(), fence)
-  end
+function RebuildPages.progress(field, text)
+  local is_read = find(text, '^%d%S* %S+ %S+ [%d.]+$') or find(field, '^!')
+  if is_read then Running.drop_if_over(field) else call('HDEL', K.progress(), field) end
 end
 
 -- An owner goes a day after its last sign of life, and what an app has declared with the last
