@@ -83,7 +83,8 @@ dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace
   `!!workspace` with steps
   | with the last letter
 unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life);
-  `workspace::id`: the job of this framework id, if that differs
+  `workspace::id`: the job of this framework id, if that differs; `@group`: until when its jobs meet
+  no capacity
   | three looked at with each new one; rebuild
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
@@ -139,8 +140,6 @@ kept_places scope | string | `workspace waiting wanted until;…` of a queue or 
   64 at most | expires
 ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
-groups window | set | groups admitted within this hour, under a capacity
-  | unlinked after two hours
 claimer owner | string | the last call number of an owner, and its reply | expires
 """)
 """Each kind of key: its name and parts, its type, what it holds, and what takes it away.

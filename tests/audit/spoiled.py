@@ -24,7 +24,7 @@ SPARED = {
     *("limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
     *("lost", "observed", "without_workspace", "across"),  # counts
     *("progress", "activity"),  # what jobs and workers say
-    *("ended", "groups", "claimer", "confirmed", "set_aside", "workers"),
+    *("ended", "claimer", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""
 INDEXES = tuple(kind for kind in TYPES if kind not in {*TRUTH, *SPARED} and "request" not in kind)

@@ -29,7 +29,8 @@ for i = 1, #found, 2 do
   if place == 'limits' then add_limited(found[i], found[i + 1])
   elseif place == 'requests' then insert(names, match(found[i], '^[^/]*/([^/]*)/'))
   elseif place == 'schedule_times' then insert(names, Schedules.names(found[i])[2])
-  elseif place == 'unique' or place == 'task_rates' then insert(names, match(found[i], '^[^:]*'))
+  elseif place == 'unique' or place == 'task_rates' then
+    insert(names, match(found[i], '^([^:@]+):'))
   elseif find(found[i], '^[^!#]') then insert(names, found[i])
   else
     local name = match(found[i], '^!+(.+)$') -- with cancelled jobs or finished steps
