@@ -38,8 +38,9 @@ KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
 shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
 notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
-  of dead letters; `imports_suspended` until then; since the store began: `imported kind`,
-  `leases_expired`, `dead_…`, `ticks_…` | never
+  of dead letters; `imports_suspended` until then; `unnamed task`: jobs that named no workspace, and
+  when last, for 30 days; since the store began: `imported kind`, `leases_expired`, `dead_…`,
+  `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
@@ -73,12 +74,8 @@ task_rates | zset | `workspace:task`, by the tat of its rate there
   | once passed: two with each start; rebuild
 timer | zset | workspace or shared limit, by when time next brings it something
   | with what it is for
-lost | hash | workspace: early-acked jobs that died with their worker, and when last
-  | rebuild: 30 days later
-without_workspace | hash | task: jobs that named no workspace, and when last
-  | rebuild: 30 days later
-observed | hash | workspace: what observed limits would have done, and when last
-  | rebuild: 30 days later; when observing begins or ends
+counts | hash | workspace: `lost=n` early-acked jobs that died with their worker, what observed
+  limits would have done, and when last | rebuild: 30 days later; when observing begins or ends
 dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices,
   `!!workspace` with steps
   | with the last letter

@@ -22,7 +22,7 @@ SPARED = {
     "meta",  # fences and the clock: nothing that is stored says how far they have come
     "tasks",  # names
     *("limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
-    *("lost", "observed", "without_workspace", "across"),  # counts
+    *("counts", "across"),  # counts
     *("progress", "activity"),  # what jobs and workers say
     *("ended", "claimer", "confirmed", "set_aside", "workers"),
 }

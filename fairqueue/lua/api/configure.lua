@@ -70,7 +70,12 @@ for field, text in pairs(configured) do
   end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then
-  call('UNLINK', K.observed())
+  local counts = call('HGETALL', K.counts())
+  call('UNLINK', K.counts())
+  for i = 2, #counts, 2 do
+    local lost = match(counts[i], 'lost=%d+')
+    if lost then call('HSET', K.counts(), counts[i - 1], lost .. match(counts[i], ' %S+$')) end
+  end
 end
 if not (had_reserve or under_way) then Limits.mark('reserves') end
 

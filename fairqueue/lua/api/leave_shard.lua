@@ -30,8 +30,7 @@ for _, source in ipairs(Moves.SOURCES) do Limits.put(Moves.field(source, name), 
 call('ZREM', K.asked(), name)
 call('UNLINK', K.dead_letters('!!' .. name), K.dead_letters_by_age('!!' .. name))
 call('ZREM', K.dead_workspaces(), '!!' .. name)
-call('HDEL', K.lost(), name)
-call('HDEL', K.observed(), name)
+call('HDEL', K.counts(), name)
 for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
   call('ZREM', K.task_rates(), name .. ':' .. task)
 end

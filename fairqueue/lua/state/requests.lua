@@ -2,8 +2,8 @@
 -- the names encoded. Until its lease ends it is in flight, or waits for its turn. An ask renews its
 -- own ticket, and a renewal those that it names.
 --   requests: ticket by its lease end; one that waits by the negative
---   requests_of_workspace: ticket: 0 in flight, else its turn among those that wait; TURN, while any
---     waits: the negative turn of the workspace among others
+--   requests_of_workspace: ticket: 0 in flight, else its turn among those that wait; TURN, while
+--     any waits: the negative turn of the workspace among others
 local MOST_STARTED = 32 -- waiting requests that one call starts
 local MOST_EXPIRED = 32 -- tickets that one call drops
 local TURN = 'turn' -- no ticket is named so
@@ -103,7 +103,7 @@ end
 -- A limit that is only observed is counted where it would have been full.
 function Requests.observe(name)
   local scope = Requests.full(name, true)
-  if scope then Explain.count_observed(name, { 'requests', 'requests.' .. scope }) end
+  if scope then Explain.count(name, { 'requests', 'requests.' .. scope }) end
 end
 
 function Requests.next_turn()

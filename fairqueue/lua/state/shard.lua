@@ -107,8 +107,8 @@ function Shard.told()
   return concat(texts, ', ')
 end
 
--- Sets of ended ids that are no longer in use go, by UNLINK and not by a time to live: one may be so
--- large that to free it in the foreground would stop Redis.
+-- Sets of ended ids that are no longer in use go. They go by UNLINK and not by a time to live: one
+-- may be so large that to free it in the foreground would stop Redis.
 function Shard.drop_ended()
   local last, window = tonumber(Shard.load().window), tonumber(Shard.window(0, now))
   for w = max(1, last - 1), min(last, window - 2) do call('UNLINK', K.ended(int(w))) end
@@ -166,10 +166,24 @@ function Shard.here()
   return match(P, ':(%d+)}:$')
 end
 
--- One more of a name in a hash of counts: how many there were, and when the last was.
-function Shard.count(key, name)
-  local n = match(call('HGET', key, name) or '0', '^%d+')
-  call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
+-- One more job of a task named no workspace: how many there were, and when the last was.
+function Shard.count_unnamed(task)
+  local field = 'unnamed ' .. task
+  local n = match(call('HGET', K.notes(), field) or '0', '^%d+')
+  call('HSET', K.notes(), field, int(n + 1) .. ' ' .. now_text)
+end
+
+-- The notes of this kind: name, text, ...
+function Shard.noted(kind)
+  local found, notes = {}, call('HGETALL', K.notes())
+  for i = 1, #notes, 2 do
+    local name = match(notes[i], '^' .. kind .. ' (.*)$')
+    if name then
+      insert(found, name)
+      insert(found, notes[i + 1])
+    end
+  end
+  return found
 end
 
 -- Count events that no process sees, since the store began. The number is for people: a count

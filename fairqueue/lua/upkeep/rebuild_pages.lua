@@ -10,9 +10,8 @@ local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at 
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'lost', 'observed',
-  'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
-  'permit_turns', 'progress', 'workers' }
+local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'counts', 'notes', 'shared_limits',
+  'indexed_tasks', 'jobs', 'tasks', 'task_rates', 'permit_turns', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -85,6 +84,7 @@ end
 -- Counts, and what is known of a task, end in the time when they last changed; a mark does not.
 function RebuildPages.count(key, name, text)
   if name:sub(1, 1) == '#' or name == '' then return end
+  if key == K.notes() and not find(name, '^unnamed ') then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
 end
@@ -121,13 +121,8 @@ function RebuildPages.look_of(kind)
   local looks = { kinds = RebuildPages.kind, unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
-    shared_limits = function(key) Settle.shared_limit(key) end,
-    notes = function(name) call('HDEL', K.notes(), name) end }
-  if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
-    or kind == 'tasks' then
-    return function(...) RebuildPages.count(K[kind](), ...) end
-  end
-  return looks[kind]
+    shared_limits = function(key) Settle.shared_limit(key) end }
+  return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
 
 function RebuildPages.queue_after(last)
@@ -165,6 +160,8 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'indexed_tasks' then
     SharedLimits.not_indexed({ name })
     SharedLimits.all_indexed({ name })
+  elseif kind == 'notes' then
+    call('HDEL', K.notes(), name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
