@@ -165,7 +165,6 @@ ALWAYS = {
     "claimer",
     "notes",
     "nodes",
-    "configured",
     "limits",
 }
 """Kinds of which there is one key, with few fields."""
