@@ -38,8 +38,9 @@ KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
 shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
 notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
-  of dead letters; `imports_suspended` until then; `unnamed task`: jobs that named no workspace, and
-  when last, for 30 days; since the store began: `imported kind`, `leases_expired`, `dead_…`,
+  of dead letters; `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that
+  named no workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when
+  declared; since the store began: `imported kind`, `leases_expired`, `dead_…`,
   `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
@@ -55,15 +56,14 @@ shared_limits | hash | shared limit: why it is closed, its rate, its timer, its 
 tasks | hash | task: average in µs or `-`, and when it was last named or ended;
   `''`: sum and count of all; `#plain`: see I14 | rebuild: 30 days later
 limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
-  `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`, `forwards`
+  `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
+  `forwards`
   | when an operator, a configuration or the provider takes them away
 stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
 indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,
   else `new` | rebuild: no limit, lease and node of it
 asked | zset | workspace, by when the limit provider was asked
   | an hour later, once the workspace has nothing
-kinds | hash | queue: `task`, or `plain` (bypasses the core); `/` since when it is unused
-  | with its queue; rebuild: a day without one
 expiry | zset | fence, by lease end | with its lease
 progress | hash | fence: `current total message time` of the running job's last report; `!fence`:
   the job whose result it awaits in vain | three others looked at with each; rebuild: no lease

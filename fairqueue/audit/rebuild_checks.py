@@ -13,7 +13,6 @@ _PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
 FORMS = {
     "counts": re.compile(r"(\S+=\d+ )+[\d.]+"),
     "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
-    "kinds": re.compile(r"(task|plain)(/[\d.]+)?"),
 }
 """How a field's text looks in kinds of which the rebuild removes what it cannot read."""
 

@@ -173,6 +173,11 @@ function Shard.count_unnamed(task)
   call('HSET', K.notes(), field, int(n + 1) .. ' ' .. now_text)
 end
 
+-- The kind of a queue as it was declared; nil: it was not.
+function Shard.kind_of(queue)
+  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
+end
+
 -- The notes of this kind: name, text, ...
 function Shard.noted(kind)
   local found, notes = {}, call('HGETALL', K.notes())

@@ -1,5 +1,5 @@
 -- The walk through all that is stored, page by page: to each job something must lead, and what is
--- not used any more and goes with no job goes here: queues and their kinds, unique keys, counts,
+-- not used any more and goes with no job goes here: queues, unique keys, counts, notes,
 -- dead letters, what limits left behind. Each reap looks at a page of it, and so does each claim
 -- that found no job; after everything was looked at, they rest for a while.
 --   its note: part cursor at
@@ -10,7 +10,7 @@ local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at 
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'counts', 'notes', 'shared_limits',
+local PARTS = { 'dead_letters', 'nodes', 'unique', 'counts', 'notes', 'shared_limits',
   'indexed_tasks', 'jobs', 'tasks', 'task_rates', 'permit_turns', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
@@ -50,7 +50,7 @@ function RebuildPages.queue(queue)
   elseif now >= since + UNUSED_SECONDS then
     call('HDEL', K.nodes(), queue)
     call('HDEL', K.across(), queue)
-    call('HDEL', K.kinds(), queue)
+    call('HDEL', K.notes(), 'kind ' .. queue)
     call('DEL', K.token(queue))
     S.nodes[queue] = nil
   end
@@ -67,24 +67,11 @@ function RebuildPages.queues(cursor)
   return left > 0 and following_cursor or nil
 end
 
--- A kind was declared for a queue, and is not used: the same holds, but no job was ever there.
-function RebuildPages.kind(queue, text)
-  local kind, since = match(text, '^(%a+)/?(.*)$')
-  if kind ~= 'task' and kind ~= 'plain' then
-    call('HDEL', K.kinds(), queue) -- the next process that uses the queue declares it
-  elseif call('HEXISTS', K.nodes(), queue) == 1 then
-    if since ~= '' then call('HSET', K.kinds(), queue, kind) end
-  elseif not tonumber(since) then
-    call('HSET', K.kinds(), queue, kind .. '/' .. now_text)
-  elseif now >= since + UNUSED_SECONDS then
-    call('HDEL', K.kinds(), queue)
-  end
-end
-
--- Counts, and what is known of a task, end in the time when they last changed; a mark does not.
+-- Counts, kinds of queues, and what is known of a task, end in the time when they last changed; a
+-- mark does not, nor a note without a name or a time.
 function RebuildPages.count(key, name, text)
   if name:sub(1, 1) == '#' or name == '' then return end
-  if key == K.notes() and not find(name, '^unnamed ') then return end
+  if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
 end
@@ -118,7 +105,7 @@ end
 -- What is looked at field by field of a hash of this kind. A rate is over once it could start a
 -- full burst again; where it was the last thing of its task, no start writes that down.
 function RebuildPages.look_of(kind)
-  local looks = { kinds = RebuildPages.kind, unique = Enqueue.drop_if_over,
+  local looks = { unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
