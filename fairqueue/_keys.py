@@ -38,8 +38,10 @@ KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
 shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
 notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
-  of dead letters; `imports_suspended` until then; since the store began: `imported kind`,
-  `leases_expired`, `dead_…`, `ticks_…` | never
+  of dead letters; `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that
+  named no workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when
+  declared; since the store began: `imported kind`, `leases_expired`, `dead_…`,
+  `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
@@ -54,51 +56,42 @@ shared_limits | hash | shared limit: why it is closed, its rate, its timer, its 
 tasks | hash | task: average in µs or `-`, and when it was last named or ended;
   `''`: sum and count of all; `#plain`: see I14 | rebuild: 30 days later
 limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
-  `tasks`, `reserves`, `indexed`, `configured`; of moves `moves`, `spread`, `forwards`
+  `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
+  `forwards`
   | when an operator, a configuration or the provider takes them away
 stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
 indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,
   else `new` | rebuild: no limit, lease and node of it
-configured | hash | field of `limits`: as configured; `''`: a digest of all
-  | with the next configuration
 asked | zset | workspace, by when the limit provider was asked
   | an hour later, once the workspace has nothing
-kinds | hash | queue: `task`, or `plain` (bypasses the core); `/` since when it is unused
-  | with its queue; rebuild: a day without one
 expiry | zset | fence, by lease end | with its lease
-progress | hash | fence: `current total message time` of the running job's last report
-  | three others looked at with each; rebuild: no lease
+progress | hash | fence: `current total message time` of the running job's last report; `!fence`:
+  the job whose result it awaits in vain | three others looked at with each; rebuild: no lease
 leases | hash | fence: its lease's record | when it ends
 task_rates | zset | `workspace:task`, by the tat of its rate there
   | once passed: two with each start; rebuild
 timer | zset | workspace or shared limit, by when time next brings it something
   | with what it is for
-lost | hash | workspace: early-acked jobs that died with their worker, and when last
-  | rebuild: 30 days later
-without_workspace | hash | task: jobs that named no workspace, and when last
-  | rebuild: 30 days later
-observed | hash | workspace: what observed limits would have done, and when last
-  | rebuild: 30 days later; when observing begins or ends
+counts | hash | workspace: `lost=n` early-acked jobs that died with their worker, what observed
+  limits would have done, and when last | rebuild: 30 days later; when observing begins or ends
 dead_workspaces | zset | workspace with dead letters, by its oldest; `!workspace` with notices,
   `!!workspace` with steps
   | with the last letter
 unique | hash | `workspace:task:key`: its queue and job, and until when (0: its life);
-  `workspace::id`: the job of this framework id, if that differs
+  `workspace::id`: the job of this framework id, if that differs; `@group`: until when its jobs meet
+  no capacity
   | three looked at with each new one; rebuild
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
-waits | hash | fence: the job whose result it awaits in vain | expires
 workers | hash | owner: `seen node software lease limits/digest slots more queue …`, `lease` 0 if
   it stopped; `#digest`: its app, and the tasks that it knows, `*` if they are too many
   | rebuild: a day after its last sign of life; no owner tells it
 activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
   minute or an hour, packed; `*`: several; 200 at most | expires
 finished_jobs | list | last ended jobs, newest first | never
-requests | zset | ticket in flight, by lease end | with its request; lease end
-waiting_requests | zset | waiting ticket, by lease end | when it starts or leaves; lease end
+requests | zset | ticket in flight, by lease end; one that waits, by the negative
+  | with its request; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
-  | with its last waiting request
-request_queue | hash | waiting workspace: its turn; `#`: the last turn
   | with its last waiting request
 permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
   | with the last permit; rebuild
@@ -128,10 +121,11 @@ dead_letters workspace | hash | job: dead letter; under `!workspace` what is kep
   under `!!workspace` a task's finished steps
   | retention, `replay`, `purge`; when reported
 dead_letters_by_age workspace | zset | job, by when it died | with its letters
-requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn | with its requests
+requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn; `turn`: the negative
+  turn of the workspace while it waits | with its requests
 schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
-  of `tasks`, `pauses`, or `whole` (wider than a shard) | with those fields
+  of `tasks`, `pauses`, `configured`, or `whole` (wider than a shard) | with those fields
 lane workspace lane_key priority | list | `task:id`, the head first | with its last job
 returned workspace lane_key priority | zset | `task:id` that came back, by its first fence
   | with its jobs
@@ -141,8 +135,6 @@ kept_places scope | string | `workspace waiting wanted until;…` of a queue or 
   64 at most | expires
 ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
-groups window | set | groups admitted within this hour, under a capacity
-  | unlinked after two hours
 claimer owner | string | the last call number of an owner, and its reply | expires
 """)
 """Each kind of key: its name and parts, its type, what it holds, and what takes it away.

@@ -122,7 +122,7 @@ def why(reply: Sequence[Any], job_id: str | None, fleet: Fleet) -> Why:
         dead=dead,
         positions=positions,
         blockers=(*time_left, *_in_common(positions)),
-        observed=None if observed[:1] in ([], [None]) else replies.counts(observed[0]),
+        observed=None if observed[:1] in ([], [None]) else replies.observed(observed[0]),
     )
     return replace(why, job=_status(why, about, facts))
 

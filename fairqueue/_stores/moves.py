@@ -31,12 +31,11 @@ def read_forwarding(text: bytes) -> Forwarding:
 
 
 class Settings(NamedTuple):
-    """A field of ``limits``, and what is stored with it; without a name the configuration's."""
+    """A field of ``limits``, and what is stored with it."""
 
     field: bytes
     text: bytes
     stamp: bytes
-    configured: bytes
 
 
 class Left(IntEnum):
@@ -127,10 +126,10 @@ class MovesStore(OperatorStore):
 
     def would_store(self, limits: StoredLimits, *, authoritative: bool) -> bool:
         """Whether ``configure`` would store these limits."""
-        key = self.engine.keys.key("configured")
-        if not authoritative and self.engine.command("EXISTS", key):
+        mark = self.engine.command("HGET", self.engine.keys.key("limits"), "configured")
+        stored: bytes = (mark or b"").strip(b"-")
+        if not authoritative and stored:
             return False
-        stored: bytes | None = self.engine.command("HGET", key, "")
         return stored != self._configured(limits)[1].encode()
 
     def set_moves(self, change: Mark | None, *, is_over: bool = False) -> None:
@@ -198,13 +197,11 @@ class MovesStore(OperatorStore):
 
     def shard_settings(self) -> tuple[bytes, dict[bytes, Settings]]:
         """Return the retention of dead letters, and the limits that concern all shards by field."""
-        stamps, configured = (dict(self._scan(kind)) for kind in ("stored_by", "configured"))
-        found = {b"": Settings(b"", b"", b"", configured.get(b"", b""))}
+        stamps, found = dict(self._scan("stored_by")), {}
         for field, text in self._scan("limits"):
             source, mark, scope = field.partition(b":")
             if source == b"configured" or (mark and not scope.startswith(b"workspace:")):
-                stored = stamps.get(field, b""), configured.get(field, b"")
-                found[field] = Settings(field, text, *stored)
+                found[field] = Settings(field, text, stamps.get(field, b""))
         notes = self.engine.keys.key("notes")
         return self.engine.command("HGET", notes, "retention") or b"", found
 

@@ -284,6 +284,10 @@ def counts(text: bytes) -> dict[str, int]:
     return {what: int(count) for what, count in words}
 
 
+def observed(text: bytes) -> dict[str, int]:
+    return {what: n for what, n in counts(text).items() if what != "lost"}
+
+
 def without_workspace(found: Sequence[bytes]) -> dict[str, WithoutWorkspace]:
     """Read how many jobs named no workspace, by task."""
     tasks, texts = map(decode, found[::2]), (text.split() for text in found[1::2])

@@ -234,8 +234,8 @@ def pause(row: Sequence[bytes], now: float) -> PauseRow:
 
 
 def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
-    name, waiting, scheduled, running, limit, oldest, dead, lost, seen, pause, weight = row
-    observed = counts(seen)
+    name, waiting, scheduled, running, limit, oldest, dead, seen, pause, weight = row
+    counted = counts(seen)
     return WorkspaceStats(
         workspace=decode(name),
         waiting=int(waiting),
@@ -244,9 +244,9 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
         limit=int(float(limit)) if limit else None,
         oldest_wait_seconds=float(oldest) if oldest else None,
         dead=int(dead),
-        lost=int(lost),
-        would_block=observed.get("starts", 0),
-        would_reject=observed.get("publishes", 0),
+        lost=counted.get("lost", 0),
+        would_block=counted.get("starts", 0),
+        would_reject=counted.get("publishes", 0),
         pause=Pause(pause.decode()) if pause else None,
         weight=float(weight),
     )

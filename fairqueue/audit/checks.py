@@ -220,12 +220,10 @@ def _provider_limits_can_be_forgotten(a: Audit) -> Iterator[Found]:
 
 
 def _windows_are_the_last_two(a: Audit) -> Iterator[Found]:
-    ended, _, groups = a.window.partition("/")
-    for kind, last in (("ended", int(ended)), ("groups", int(groups or 0))):
-        for (window,), _ in a.space.all(kind):
-            if int(window) not in {last, last - 1}:
-                text = f"a set of {kind} is left from window {window}, the last one is {last}"
-                yield ("key", kind, window), text
+    for (window,), _ in a.space.all("ended"):
+        if int(window) not in {a.window, a.window - 1}:
+            text = f"ids of ended jobs are left from window {window}, the last one is {a.window}"
+            yield ("key", "ended", window), text
 
 
 def _keys_are_known(a: Audit) -> Iterator[Found]:

@@ -10,11 +10,9 @@ from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
 _PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
-_COUNT = re.compile(r"(\S+ )+[\d.]+")
 FORMS = {
-    **dict.fromkeys(("lost", "observed", "without_workspace"), _COUNT),
-    "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+"),
-    "kinds": re.compile(r"(task|plain)(/[\d.]+)?"),
+    "counts": re.compile(r"(\S+=\d+ )+[\d.]+"),
+    "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
 }
 """How a field's text looks in kinds of which the rebuild removes what it cannot read."""
 

@@ -8,26 +8,28 @@ from fairqueue._keys import decode
 from fairqueue.audit.view import ALMOST, Audit, Found, unequal
 from fairqueue.plain import counted
 
-
-def _of_workspaces(a: Audit, kind: str) -> set[tuple[str, ...]]:
-    return {("request", ticket.split("/")[1], ticket) for ticket in a.space.one(kind, {})}
+TURN = "turn"
+"""A member of a workspace's tickets: its own turn among those that wait."""
 
 
 def _tickets_are_in_one_place(a: Audit) -> Iterator[Found]:
-    in_flight, waiting = _of_workspaces(a, "requests"), _of_workspaces(a, "waiting_requests")
-    held = a.space.all("requests_of_workspace")
-    turns = {("request", name, each): turn for (name,), of in held for each, turn in of.items()}
-    started = {each for each, turn in turns.items() if not turn}
-    for kind, there, wanted in (
-        ("requests in flight", in_flight, started),
-        ("waiting requests", waiting, turns.keys() - started),
-    ):
-        yield from unequal(kind, there, "workspaces", wanted, stray=lambda each: each)
+    there = {
+        (ticket.split("/")[1], ticket, end > 0)
+        for ticket, end in a.space.one("requests", {}).items()
+    }
+    wanted = {(name, each, not turn) for name, each, turn in _tickets(a) if each != TURN}
+    yield from unequal(
+        "requests", there, "workspaces", wanted, stray=lambda one: ("request", *one[:2])
+    )
+
+
+def _tickets(a: Audit) -> set[tuple[str, str, float]]:
+    return a.entries("requests_of_workspace")
 
 
 def _turns_are_of_those_that_wait(a: Audit) -> Iterator[Found]:
-    queue = {name: turn for name, turn in a.space.one("request_queue", {}).items() if name != "#"}
-    waiting = {name for _, name, _ in _of_workspaces(a, "waiting_requests")}
+    queue = {name: -turn for name, each, turn in _tickets(a) if each == TURN}
+    waiting = {name for name, each, turn in _tickets(a) if turn > 0}
     of = "waiting workspaces", set(queue), "waiting requests", waiting
     yield from unequal(*of, stray=lambda name: ("request", name))
     for member, share in a.space.one("request_turns", {}).items():
@@ -46,7 +48,8 @@ def _turns_are_of_those_that_wait(a: Audit) -> Iterator[Found]:
 def _requests_are_within_their_limits(a: Audit) -> Iterator[Found]:
     if a.levels.observed:
         return
-    levels = [("the total", len(a.space.one("requests", {})), a.levels.of_total())]
+    in_flight = sum(end > 0 for end in a.space.one("requests", {}).values())
+    levels = [("the total", in_flight, a.levels.of_total())]
     for (name,), tickets in a.space.all("requests_of_workspace"):
         used = list(tickets.values()).count(0)
         levels.append((f"workspace {decode(name)!r}", used, a.levels.of_workspace(name)))

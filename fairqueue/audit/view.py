@@ -19,7 +19,7 @@ HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
 NO_META = f"0 0 0 - - 0 - 0 0 0 {FORMAT}"
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
-_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ [\d/]+ -?\d+( spread)? -?[\d.]+")
+_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ \d+ -?\d+( spread)? -?[\d.]+")
 
 
 Where = tuple[str, ...]
@@ -107,8 +107,8 @@ class Audit:
         text = space.one("meta", NO_META)
         self.meta_can_be_read = bool(_META.match(text))
         meta = (text if self.meta_can_be_read else NO_META).replace(" spread ", " ").split()
-        self.window = meta[7]
-        """The last minute in which a job ended, and behind a / the last hour of a group."""
+        self.window = int(meta[7])
+        """The last minute in which a job ended."""
         self.last_fence, self.last_arrival = int(meta[0]), int(meta[1])
         self.draining = meta[6] != "-"
         """Whether a changed default has not reached every workspace yet."""

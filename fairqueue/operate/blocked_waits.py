@@ -11,27 +11,21 @@ from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import JobState
 from fairqueue.errors import StoreUnavailable
 
-KEPT_SECONDS = 86_400
-MOST = 1_000  # then all go, of which most are over
-
 
 def note_wait(shard: Store, wait: rows.BlockedWait) -> None:
     """Note a job that waits for another, on the shard of its lease."""
-    key = shard.engine.keys.key("waits")
-    if int(shard.engine.command("HLEN", key)) >= MOST:
-        shard.engine.command("DEL", key)
-    shard.engine.command("HSET", key, wait.fence, json.dumps(astuple(wait)))
-    shard.engine.command("EXPIRE", key, KEPT_SECONDS)
+    key = shard.engine.keys.key("progress")
+    shard.engine.command("HSET", key, f"!{wait.fence}", json.dumps(astuple(wait)))
 
 
 def blocked_waits(store: StoreBase) -> list[rows.BlockedWait]:
-    """Return what was noted within a day, of jobs that still run and whose child still waits."""
+    """Return what was noted of jobs that still run and whose child still waits."""
     noted: list[rows.BlockedWait] = []
     for shard in store.shards:
         with suppress(StoreUnavailable):  # what it has is not known
-            found = shard.engine.command("HGETALL", shard.engine.keys.key("waits"))
+            found = shard.engine.command("HGETALL", shard.engine.keys.key("progress"))
             texts = found.values() if isinstance(found, dict) else found[1::2]
-            told = (rows.BlockedWait(*json.loads(text)) for text in texts)
+            told = (rows.BlockedWait(*json.loads(text)) for text in texts if text[:1] == b"[")
             noted += (wait for wait in told if shard.is_leased(wait.fence))
     return [wait for wait in noted if _is_waited_for(store, wait)]
 

@@ -19,7 +19,7 @@ log = logging.getLogger("fairqueue.admin")
 
 PLACES = {
     "workspace": ("workspaces", "dead_workspaces", "limits", "schedule_times"),
-    "queue": ("nodes", "kinds", "limits"),
+    "queue": ("nodes", "notes", "limits"),
     "task": ("tasks",),
 }
 """Keys that hold names of a scope: first those that jobs name now."""

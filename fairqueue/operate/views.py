@@ -397,7 +397,7 @@ def _totals(engine: Engine) -> Totals:
 def _known_of(engine: Engine) -> int:
     """Count a shard's workspaces approximately: some may be counted more than once."""
     keys, command = engine.keys, engine.command
-    counts = [command("HLEN", keys.key(kind)) for kind in ("workspaces", "lost", "observed")]
+    counts = [command("HLEN", keys.key(kind)) for kind in ("workspaces", "counts")]
     return int(sum(counts) + command("ZCARD", keys.key("dead_workspaces")))
 
 

@@ -180,9 +180,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         _run("HDEL", ("workspaces",), encode("busy {1}")),
     ),
     "a dead letter is not listed": ("I11", _run("DEL", ("dead_workspaces",))),
-    "a count does not say when it was last raised": ("I11", _put("lost", "a", "3")),
+    "a count does not say when it was last raised": ("I11", _put("counts", "a", "3")),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
-    "a queue is of no known kind": ("I11", _put("kinds", "q", "what")),
     "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 9000000000 0 0")),
 }
 

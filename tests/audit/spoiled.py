@@ -21,10 +21,10 @@ TASKS, WORKSPACES, QUEUES = ("t", "u", "limited"), ("eu", "us", "solo {1}", "slo
 SPARED = {
     "meta",  # fences and the clock: nothing that is stored says how far they have come
     "tasks",  # names
-    *("limits_with", "stored_by", "configured", "asked", "shards", "moved"),  # limits
-    *("lost", "observed", "without_workspace", "across"),  # counts
+    *("limits_with", "stored_by", "asked", "shards", "moved"),  # limits
+    *("counts", "across"),  # counts
     *("progress", "activity"),  # what jobs and workers say
-    *("ended", "groups", "claimer", "confirmed", "set_aside", "workers"),
+    *("ended", "claimer", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""
 INDEXES = tuple(kind for kind in TYPES if kind not in {*TRUTH, *SPARED} and "request" not in kind)

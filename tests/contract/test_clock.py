@@ -171,4 +171,4 @@ def test_what_is_remembered_of_groups_goes(world: World, capacity: int | None) -
         world.clock.advance(HOUR)
         worker.take()
     left = [entry.key for entry in world.store.engine.dump()]
-    assert not [key for key in left if b"ended:" in key or b"groups:" in key]
+    assert not [key for key in left if b"ended:" in key or b"unique" in key]

@@ -100,7 +100,7 @@ def lost_jobs(world: World, worker: Worker) -> None:
     world.publish("gone")
     worker.finish(worker.take_one(), ending=Ending.ACK_EARLY)
     world.pass_time(40)
-    assert "lost" in traces(world, "gone")
+    assert "counts" in traces(world, "gone")
 
 
 def observed_limits(world: World, worker: Worker) -> None:
@@ -110,7 +110,7 @@ def observed_limits(world: World, worker: Worker) -> None:
         world.publish("gone")
     leases = worker.take(2)
     assert all(worker.finish(lease) for lease in leases)
-    assert "observed" in traces(world, "gone")
+    assert "counts" in traces(world, "gone")
 
 
 def unnamed_workspaces(world: World, worker: Worker) -> None:
@@ -165,7 +165,6 @@ ALWAYS = {
     "claimer",
     "notes",
     "nodes",
-    "configured",
     "limits",
 }
 """Kinds of which there is one key, with few fields."""

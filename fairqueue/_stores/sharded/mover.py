@@ -38,9 +38,7 @@ PLACES = (
 """Keys that may name a workspace."""
 
 MARK = frozenset({"shards"})
-KEPT = frozenset(
-    {"shards", "limits", "limits_with", "stored_by", "configured", "tasks", "indexed_tasks"}
-)
+KEPT = frozenset({"shards", "limits", "limits_with", "stored_by", "tasks", "indexed_tasks"})
 """Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 
@@ -276,7 +274,7 @@ def _give_settings(source: Store, target: Store) -> None:
         retention, stored = source.shard_settings()
         kept, there = target.shard_settings()
         here = {field: _widened(row) for field, row in stored.items()}
-        rows = [Settings(field, b"", b"", b"") for field in there.keys() - here.keys()]
+        rows = [Settings(field, b"", b"") for field in there.keys() - here.keys()]
         rows += [row for field, row in here.items() if there.get(field) != row]
         if not rows and retention == kept:
             return
@@ -285,9 +283,7 @@ def _give_settings(source: Store, target: Store) -> None:
 
 
 def _widened(row: Settings) -> Settings:
-    texts = (widened(row.field.decode(), text.decode()) for text in (row.text, row.configured))
-    text, configured = map(str.encode, texts)
-    return row._replace(text=text, configured=configured)
+    return row._replace(text=widened(row.field.decode(), row.text.decode()).encode())
 
 
 def _has_jobs(shard: Store) -> bool:

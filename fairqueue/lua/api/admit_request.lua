@@ -6,22 +6,19 @@
 -- for a limit of that scope; {scope, limit here, in flight here} if it is rejected
 local _, ticket, length, waiting_most = unpack(ARGV)
 
-local name, ends = Requests.workspace_of(ticket), num(now + length)
+local name, ends = Requests.workspace_of(ticket), now + length
 if Shard.is_spread() then Shard.refuse_moved(name) end
-if call('ZSCORE', K.requests(), ticket) then
-  call('ZADD', K.requests(), ends, ticket)
-  return {}
-end
-local is_queued = call('EXISTS', K.request_queue()) == 1
-if is_queued and call('ZSCORE', K.waiting_requests(), ticket) then
-  call('ZADD', K.waiting_requests(), ends, ticket)
-end
+local known = Requests.end_of(ticket)
+if known ~= 0 then call('ZADD', K.requests(), num(known > 0 and ends or -ends), ticket) end
+if known > 0 then return {} end
+local is_queued = call('ZCOUNT', K.requests(), '-inf', '(0') > 0
 Requests.expire()
 if is_queued then
   Requests.settle(name) -- its limit may have been raised
   Requests.start_waiting()
-  if call('ZSCORE', K.requests(), ticket) then return {} end
-  if call('ZSCORE', K.waiting_requests(), ticket) then
+  known = Requests.end_of(ticket)
+  if known > 0 then return {} end
+  if known < 0 then
     if waiting_most ~= '0' then return { 'waits' } end
     Requests.drop(ticket)
   end
@@ -36,5 +33,5 @@ end
 if waiting >= tonumber(waiting_most) then return { scope or 'workspace', limit or 0, used or 0 } end
 Requests.wait(ticket, ends)
 Requests.start_waiting()
-if call('ZSCORE', K.requests(), ticket) then return {} end
+if Requests.end_of(ticket) > 0 then return {} end
 return { 'waits', (Requests.full(name)) }

@@ -18,19 +18,18 @@ if retention ~= '' then
   call(authoritative == '1' and 'HSET' or 'HSETNX', K.notes(), 'retention', retention)
 end
 
--- The limits as they were configured are stored a second time, with their digest: the others, such
--- as those of a limit provider, may be many.
 local function ours()
-  local provided = call('HEXISTS', K.configured(), 'configured:provider:') == 1
+  local provided = call('HEXISTS', K.limits(), 'configured:provider:') == 1
   return { 1, not provided and call('EXISTS', K.asked()) or 0, 0 }
 end
-if (call('HGET', K.configured(), '') or '') == digest then return ours() end
+local known = match(call('HGET', K.limits(), 'configured') or '', '^%x*')
+if known == digest then return ours() end
 local is_kept = authoritative ~= '1' or not may_erase
-if call('EXISTS', K.configured()) == 1 and is_kept then return { 0, 0, 0 } end
+if known ~= '' and is_kept then return { 0, 0, 0 } end
 
-local configured, stored, tasks, all = {}, {}, {}, call('HGETALL', K.configured())
-for i = 1, #all, 2 do
-  if all[i] ~= '' then stored[all[i]] = all[i + 1] end
+local configured, stored, tasks = {}, {}, {}
+for _, field in ipairs(call('SMEMBERS', K.limits_with('configured'))) do
+  stored[field] = call('HGET', K.limits(), field) or ''
 end
 for field, text in gmatch(fields, '(%S+) ([^\n]*)\n') do
   local task = match(field, '^configured:task:(.*)$')
@@ -47,10 +46,6 @@ if #missing > 0 then return { -2, unpack(missing) } end
 local had_reserve = call('EXISTS', K.limits_with('reserves')) == 1
 local under_way = Shard.load().drain ~= '-' and call('HEXISTS', K.limits(), 'reserves') == 1
 
--- Kept for good, also where limits go: a store without it has lost them.
-call('HSET', K.limits(), 'configured', 1)
-call('UNLINK', K.configured())
-if digest ~= '' then call('HSET', K.configured(), '', digest) end
 local replaced = {}
 local function note_replaced(field)
   local at = call('HGET', K.stored_by(), field) or ''
@@ -63,15 +58,21 @@ for field in pairs(stored) do
   end
 end
 for field, text in pairs(configured) do
-  call('HSET', K.configured(), field, text)
   if stored[field] ~= text then
     if next(stored) then note_replaced(field) end
     Limits.put(field, text, stored[field])
   end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then
-  call('UNLINK', K.observed())
+  local counts = call('HGETALL', K.counts())
+  call('UNLINK', K.counts())
+  for i = 2, #counts, 2 do
+    local lost = match(counts[i], 'lost=%d+')
+    if lost then call('HSET', K.counts(), counts[i - 1], lost .. match(counts[i], ' %S+$')) end
+  end
 end
+-- Kept for good, also where limits go: a store without it has lost them.
+call('HSET', K.limits(), 'configured', digest ~= '' and digest or '-')
 if not (had_reserve or under_way) then Limits.mark('reserves') end
 
 local changed, seen = {}, {}

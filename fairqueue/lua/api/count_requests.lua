@@ -5,4 +5,4 @@
 -- WRITES nothing
 local _, name = unpack(ARGV)
 
-return { call('ZCARD', K.requests()), Requests.in_flight(name), Requests.waiting(name) }
+return { Requests.running(), Requests.in_flight(name), Requests.waiting(name) }

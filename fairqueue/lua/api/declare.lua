@@ -4,6 +4,6 @@
 -- RETURNS 1 if the kind is new or changed, else 0
 local _, queue, kind = unpack(ARGV)
 
-if call('HGET', K.kinds(), queue) == kind then return 0 end
-call('HSET', K.kinds(), queue, kind)
-return 1
+local before = Shard.kind_of(queue)
+call('HSET', K.notes(), 'kind ' .. queue, kind .. ' ' .. now_text)
+return before == kind and 0 or 1

@@ -29,5 +29,5 @@ Jobs.take(name, queue, priority, { element })
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay)
 Enqueue.hold_framework_id(queue, id, true)
 Shard.count_in_all('imported ' .. kind, 1)
-if unnamed == '1' then Shard.count(K.without_workspace(), task) end
+if unnamed == '1' then Shard.count_unnamed(task) end
 return 1

@@ -5,5 +5,4 @@
 -- WRITES nothing
 local _, queue = unpack(ARGV)
 
-local kind = match(call('HGET', K.kinds(), queue) or '', '^%a+')
-return kind or call('HEXISTS', K.nodes(), queue) == 1 and 'task' or ''
+return Shard.kind_of(queue) or call('HEXISTS', K.nodes(), queue) == 1 and 'task' or ''

@@ -17,7 +17,7 @@ end
 if moves == '1' then
   if not Moves.are_running() then return -2 end
   -- the caller of one that waits asks again, on the new shard
-  local tickets = call('ZRANGE', K.requests_of_workspace(name), 0, -1)
+  local tickets = call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, '+inf')
   for _, ticket in ipairs(tickets) do Requests.drop(ticket) end
 else
   if call('HEXISTS', K.moved(), '@' .. name) == 1 then return -1 end
@@ -30,8 +30,7 @@ for _, source in ipairs(Moves.SOURCES) do Limits.put(Moves.field(source, name), 
 call('ZREM', K.asked(), name)
 call('UNLINK', K.dead_letters('!!' .. name), K.dead_letters_by_age('!!' .. name))
 call('ZREM', K.dead_workspaces(), '!!' .. name)
-call('HDEL', K.lost(), name)
-call('HDEL', K.observed(), name)
+call('HDEL', K.counts(), name)
 for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
   call('ZREM', K.task_rates(), name .. ':' .. task)
 end

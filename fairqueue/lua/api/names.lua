@@ -7,7 +7,7 @@ local _, place, scope, cursor, count = unpack(ARGV)
 
 local PLACES = {
   workspaces = { 'HSCAN', K.workspaces() }, dead_workspaces = { 'ZSCAN', K.dead_workspaces() },
-  nodes = { 'HSCAN', K.nodes() }, kinds = { 'HSCAN', K.kinds() }, tasks = { 'HSCAN', K.tasks() },
+  nodes = { 'HSCAN', K.nodes() }, notes = { 'HSCAN', K.notes() }, tasks = { 'HSCAN', K.tasks() },
   limits = { 'HSCAN', K.limits() }, unique = { 'HSCAN', K.unique() },
   requests = { 'ZSCAN', K.requests() }, schedule_times = { 'ZSCAN', K.schedule_times() },
   task_rates = { 'ZSCAN', K.task_rates() },
@@ -27,9 +27,11 @@ end
 
 for i = 1, #found, 2 do
   if place == 'limits' then add_limited(found[i], found[i + 1])
+  elseif place == 'notes' then insert(names, match(found[i], '^kind (.+)$'))
   elseif place == 'requests' then insert(names, match(found[i], '^[^/]*/([^/]*)/'))
   elseif place == 'schedule_times' then insert(names, Schedules.names(found[i])[2])
-  elseif place == 'unique' or place == 'task_rates' then insert(names, match(found[i], '^[^:]*'))
+  elseif place == 'unique' or place == 'task_rates' then
+    insert(names, match(found[i], '^([^:@]+):'))
   elseif find(found[i], '^[^!#]') then insert(names, found[i])
   else
     local name = match(found[i], '^!+(.+)$') -- with cancelled jobs or finished steps

@@ -60,7 +60,7 @@ if may_go then
   if not is_stored then return 0 end
   local done, length = pcall(call, 'RPUSHX', K.lane(name, lane_key, priority), element)
   if done and length > 0 then
-    if unnamed == '1' then Shard.count(K.without_workspace(), task) end
+    if unnamed == '1' then Shard.count_unnamed(task) end
     return 1
   end
   if not done and pcall(Jobs.remove, queue, id) then error(length, 0) end
@@ -108,7 +108,7 @@ if schedule then Schedules.advance(schedule, 'published') end
 if key_field then Enqueue.take_key(key_field, queue, id, unique_for)
 elseif passed then call('HSET', K.unique(), passed, concat({ queue, id, until_then }, ' ')) end
 if retried or exempt == '1' then Enqueue.hold_framework_id(queue, id, not retried) end
-if unnamed == '1' then Shard.count(K.without_workspace(), task) end
+if unnamed == '1' then Shard.count_unnamed(task) end
 Enqueue.enter(ws, queue, Lanes.key_of(queue, task), priority, element, delay, expires)
 if of ~= shards and not may_move then Enqueue.mark_plain(shards) end
 return was_dead and { 4 } or 1

@@ -4,13 +4,12 @@
 -- RETURNS the tickets whose workspaces have moved to another shard
 local _, tickets, length = unpack(ARGV)
 
-local ends, is_spread, moved = num(now + length), Shard.is_spread(), {}
+local ends, is_spread, moved = now + length, Shard.is_spread(), {}
 for ticket in gmatch(tickets, '%S+') do
   local name = Requests.workspace_of(ticket)
   if is_spread and Shard.has_moved(name) then
     insert(moved, ticket)
   elseif Requests.start(ticket, ends) then
-    call('ZREM', K.waiting_requests(), ticket)
     Requests.settle(name)
   end
 end

@@ -2,7 +2,7 @@
 -- ARGV now names cursor count
 -- ROUTE all MERGE own
 -- RETURNS {cursor, {queue, depth}..., row...}; the cursor is 0 at the beginning and at the end;
--- row: {name, waiting, scheduled, running, limit, oldest, dead, lost, observed, pause, weight};
+-- row: {name, waiting, scheduled, running, limit, oldest, dead, counts, pause, weight};
 -- a workspace may come more than once
 -- WRITES nothing
 local _, names, cursor, count = unpack(ARGV)
@@ -33,14 +33,14 @@ local function row(name)
   return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws),
     limits.concurrency and num(limits.concurrency) or '',
     oldest and num(now - oldest) or '', call('HLEN', K.dead_letters(name)),
-    match(call('HGET', K.lost(), name) or '0', '^%d+'), Explain.observed_counts(name),
+    Explain.counts_of(name),
     own.paused and 'paused' or own.draining and 'draining' or '', num(limits.weight) }
 end
 
 -- What is scanned, one after the other: every workspace of which anything is known is in one.
 local PARTS = {
   { 'HSCAN', K.nodes(), 'queues' }, { 'HSCAN', K.workspaces() }, { 'ZSCAN', K.dead_workspaces() },
-  { 'HSCAN', K.lost() }, { 'HSCAN', K.observed() },
+  { 'HSCAN', K.counts() },
 }
 local queues, rows, seen, left = {}, {}, {}, tonumber(count)
 

@@ -42,7 +42,7 @@ local function take_rest(item)
       local here = tonumber(call('ZSCORE', K.task_rates(), rate) or 0)
       call('ZADD', K.task_rates(), num(max(here, tonumber(value))), rate)
     elseif what == 'request' then
-      Requests.start(of, num(now + value))
+      Requests.start(of, now + value)
     end
   end
   if item.kind == 'rest' then return end

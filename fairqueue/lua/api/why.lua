@@ -18,7 +18,7 @@ end
 local function reply(state, facts, ws, positions)
   local counts = ws and counts_of(ws) or { 0, 0, 0, 0 }
   local observed = ws and Limits.of_workspace(ws).would
-    and Explain.observed_counts(ws.name)
+    and Explain.counts_of(ws.name)
   return { now_text, state, ws and ws.name or name, facts or {}, counts, positions or {}, job,
     observed }
 end

@@ -3,4 +3,4 @@
 -- ROUTE all MERGE sum
 -- RETURNS task, "jobs last", ...
 -- WRITES nothing
-return call('HGETALL', K.without_workspace())
+return Shard.noted('unnamed')

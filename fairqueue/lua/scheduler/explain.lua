@@ -211,21 +211,23 @@ function Explain.position(ws, flow, element, before)
     ws.parent or '', num(Order.expected_seconds(ws, task)), blockers, would_block }
 end
 
-function Explain.count_observed(name, whats)
+-- One more of each of these, of a workspace: its `lost` jobs, and what observed limits would have
+-- done.
+function Explain.count(name, whats)
   local counts, texts = {}, {}
-  for what, n in gmatch(call('HGET', K.observed(), name) or '', '(%S+)=(%d+)') do
+  for what, n in gmatch(call('HGET', K.counts(), name) or '', '(%S+)=(%d+)') do
     counts[what] = n
   end
   for _, what in ipairs(whats) do counts[what] = int((counts[what] or 0) + 1) end
   for what, n in pairs(counts) do insert(texts, what .. '=' .. n) end
   table.sort(texts)
   insert(texts, now_text)
-  call('HSET', K.observed(), name, concat(texts, ' '))
+  call('HSET', K.counts(), name, concat(texts, ' '))
 end
 
 -- The counts without the time of the last one.
-function Explain.observed_counts(name)
-  return match(call('HGET', K.observed(), name) or '', '^(.*) %S+$') or ''
+function Explain.counts_of(name)
+  return match(call('HGET', K.counts(), name) or '', '^(.*) %S+$') or ''
 end
 
 -- A start that is not over an observed rate counts for it, others do not.
@@ -257,7 +259,7 @@ function Explain.observe_start(ws, flow, task)
   Explain.observe_rates(ws, task)
   if #whats == 0 then return end
   insert(whats, 'starts')
-  Explain.count_observed(ws.name, whats)
+  Explain.count(ws.name, whats)
 end
 
 -- The first capacity that is reached would have rejected it.
@@ -267,7 +269,7 @@ function Explain.observe_publish(ws, queue, of_workspace, of_queue, of_all)
   local scope = own.capacity and Lanes.waiting_of(ws) + of_workspace > own.capacity and 'workspace'
     or limits.capacity and Lanes.depth_of(queue) + of_queue > limits.capacity and 'queue'
     or total.capacity and of_all and Lanes.total_depth() + of_all > total.capacity and 'total'
-  if scope then Explain.count_observed(ws.name, { 'publishes', 'capacity.' .. scope }) end
+  if scope then Explain.count(ws.name, { 'publishes', 'capacity.' .. scope }) end
 end
 
 -- How many elements stand before this one; nil: not among the first `most` of the list.

@@ -3,6 +3,7 @@
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
   'forwards' }
+local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by marks, see Limits.list
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
@@ -261,12 +262,13 @@ function Limits.put(field, text, before)
   Limits.list('tasks', field, is_set and scope == 'task')
   Limits.list('reserves', field, find(text, 'reserve='))
   Limits.list('pauses', field, is_set and match(field, '^pause:'))
+  Limits.list('configured', field, is_set and match(field, '^configured:'))
   if find(text, 'reserve=') then call('HSET', K.limits(), 'reserves', 1) end
 end
 
 function Limits.list(what, field, belongs)
   call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
-  if what ~= 'reserves' and what ~= 'pauses' and what ~= 'whole' then Limits.mark(what) end
+  if NOTED[what] then Limits.mark(what) end
 end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.

@@ -1,25 +1,19 @@
 -- What is accepted: capacity, groups that are admitted whole, and unique keys; and how a job
 -- enters.
 local LOOKED_AT = 3 -- this many keys are checked for being out of date with every new one
+local GROUP_SECONDS = 7200 -- a group's jobs follow its first within this time of the last
 
 -- Only a capacity needs to know for long which groups are in. Where there is none, a group is known
 -- as long as the id of an ended job, for a capacity or drain that is set while it is published.
 function Enqueue.admit(group, has_capacity)
   if not has_capacity then return Shard.remember_ended('@' .. group) end
-  local window, ended, last = Shard.group_window(), Shard.last_windows()
-  call('SADD', K.groups(int(window)), group)
-  if last == window then return end
-  Shard.drop_groups()
-  Shard.set_last_windows(ended, window)
+  Enqueue.take_key('@' .. group, '-', '-', GROUP_SECONDS)
 end
 
 function Enqueue.is_admitted(exempt, group)
   if exempt ~= '0' then return true end
   if group == '' then return false end
-  local window = Shard.group_window()
-  return call('SISMEMBER', K.groups(int(window)), group) == 1
-    or call('SISMEMBER', K.groups(int(window - 1)), group) == 1
-    or Shard.has_ended('@' .. group)
+  return Enqueue.key_holder('@' .. group) or Shard.has_ended('@' .. group)
 end
 
 -- A draining scope has no capacity; its limit is then told as -1. kept_in: where places are kept
@@ -243,6 +237,6 @@ end
 
 function Enqueue.take_key(field, queue, id, seconds)
   local until_then = seconds == '' and '0' or num(now + seconds)
-  call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' '))
-  Enqueue.sweep_keys()
+  local is_new = call('HSET', K.unique(), field, concat({ queue, id, until_then }, ' ')) == 1
+  if is_new then Enqueue.sweep_keys() end
 end

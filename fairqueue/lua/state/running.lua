@@ -1,6 +1,7 @@
 -- What a running job says about itself. It counts only while the job's lease lives.
 --   progress: fence -> current total message time
 --     total: or -; time: when this was reported
+--   and !fence -> JSON of the job whose result it awaits in vain: see operate/blocked_waits.py
 local LOOKED_AT = 3 -- reports of others, with each report
 
 -- The lease with this fence, if it is of this workspace; nil: what its worker writes is refused.
@@ -12,8 +13,13 @@ end
 function Running.note_progress(fence, text)
   call('HSET', K.progress(), fence, text .. ' ' .. now_text)
   for _, other in ipairs(call('HRANDFIELD', K.progress(), LOOKED_AT)) do
-    if call('HEXISTS', K.leases(), other) == 0 then call('HDEL', K.progress(), other) end
+    Running.drop_if_over(other)
   end
+end
+
+function Running.drop_if_over(field)
+  if call('HEXISTS', K.leases(), match(field, '[^!]*$')) == 1 then return end
+  call('HDEL', K.progress(), field)
 end
 
 -- The reports of these jobs; false: none.

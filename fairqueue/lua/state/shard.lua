@@ -3,7 +3,7 @@
 --   fence arrival beat gaps watcher watched drain window due [spread] offset format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
--- when the sets below were last written, as ended[/groups]; due: no lease ends and no timer goes
+-- when the sets below were last written; due: no lease ends and no timer goes
 -- off before then, in microseconds; spread: there are other shards; offset: what is added to
 -- Redis's clock, see base.lua.
 Shard.STEPS = 32 -- the most that one call does besides its own n
@@ -11,7 +11,6 @@ Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
-local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
 local SHARDS_MOST = 64 -- as in _shards/placement.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 
@@ -108,32 +107,12 @@ function Shard.told()
   return concat(texts, ', ')
 end
 
--- The last windows in which a job ended, and in which a group was let in.
-function Shard.last_windows()
-  local ended, groups = match(Shard.load().window, '^(%d+)/?(%d*)$')
-  return tonumber(ended), tonumber(groups) or 0
-end
-
-function Shard.set_last_windows(ended, groups)
-  Shard.load().window = int(ended) .. (groups > 0 and '/' .. int(groups) or '')
-end
-
--- Sets of a kind rotate, and only the last two are in use. This gives the windows of those that are
--- there and no longer in use. They go by UNLINK and not by a time to live: one may be so large that
--- to free it in the foreground would stop Redis.
-function Shard.outdated(last, window)
-  local found = {}
-  for w = max(1, last - 1), last do
-    if w < window - 1 then insert(found, int(w)) end
-  end
-  return found
-end
-
+-- Sets of ended ids that are no longer in use go. They go by UNLINK and not by a time to live: one
+-- may be so large that to free it in the foreground would stop Redis.
 function Shard.drop_ended()
-  local last, groups = Shard.last_windows()
-  local windows = Shard.outdated(last, tonumber(Shard.window(0, now)))
-  for _, window in ipairs(windows) do call('UNLINK', K.ended(window)) end
-  if #windows == 2 then Shard.set_last_windows(0, groups) end
+  local last, window = tonumber(Shard.load().window), tonumber(Shard.window(0, now))
+  for w = max(1, last - 1), min(last, window - 2) do call('UNLINK', K.ended(int(w))) end
+  if last < window - 1 then S.meta.window = '0' end
 end
 
 -- Two sets that rotate hold the ids of ended jobs, so that a repeated publish is not a new job.
@@ -147,7 +126,7 @@ function Shard.ended_window()
     local window = Shard.window(0, now)
     S.window_is_noted = Shard.load().window == window
     S.this_window = S.window_is_noted and window
-      or int(max(tonumber(window), (Shard.last_windows())))
+      or int(max(tonumber(window), tonumber(S.meta.window)))
   end
   return S.this_window
 end
@@ -163,32 +142,14 @@ function Shard.remember_ended(...)
   call('SADD', K.ended(window), ...)
   if S.window_is_noted then return end
   S.window_is_noted = true
-  local last, groups = Shard.last_windows()
-  window = tonumber(window)
-  if last == window then return end
+  if S.meta.window == window then return end
   Shard.drop_ended()
-  Shard.set_last_windows(window, groups)
+  S.meta.window = window
 end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  if S.meta.window == Shard.window(0, now) then return end
-  Shard.drop_ended()
-  Shard.drop_groups()
-end
-
--- Groups that were let in while a capacity was set, by the hour.
-function Shard.group_window()
-  local _, last = Shard.last_windows()
-  return max((now - now % GROUP_WINDOW_SECONDS) / GROUP_WINDOW_SECONDS, last)
-end
-
-function Shard.drop_groups()
-  local ended, last = Shard.last_windows()
-  if last == 0 then return end
-  local windows = Shard.outdated(last, Shard.group_window())
-  for _, window in ipairs(windows) do call('UNLINK', K.groups(window)) end
-  if #windows == 2 then Shard.set_last_windows(ended, 0) end
+  if S.meta.window ~= Shard.window(0, now) then Shard.drop_ended() end
 end
 
 -- Whether a workspace moves, to this shard or away from it, or has moved: see moves.lua.
@@ -205,10 +166,29 @@ function Shard.here()
   return match(P, ':(%d+)}:$')
 end
 
--- One more of a name in a hash of counts: how many there were, and when the last was.
-function Shard.count(key, name)
-  local n = match(call('HGET', key, name) or '0', '^%d+')
-  call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
+-- One more job of a task named no workspace: how many there were, and when the last was.
+function Shard.count_unnamed(task)
+  local field = 'unnamed ' .. task
+  local n = match(call('HGET', K.notes(), field) or '0', '^%d+')
+  call('HSET', K.notes(), field, int(n + 1) .. ' ' .. now_text)
+end
+
+-- The kind of a queue as it was declared; nil: it was not.
+function Shard.kind_of(queue)
+  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
+end
+
+-- The notes of this kind: name, text, ...
+function Shard.noted(kind)
+  local found, notes = {}, call('HGETALL', K.notes())
+  for i = 1, #notes, 2 do
+    local name = match(notes[i], '^' .. kind .. ' (.*)$')
+    if name then
+      insert(found, name)
+      insert(found, notes[i + 1])
+    end
+  end
+  return found
 end
 
 -- Count events that no process sees, since the store began. The number is for people: a count

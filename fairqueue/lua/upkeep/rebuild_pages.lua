@@ -1,5 +1,5 @@
 -- The walk through all that is stored, page by page: to each job something must lead, and what is
--- not used any more and goes with no job goes here: queues and their kinds, unique keys, counts,
+-- not used any more and goes with no job goes here: queues, unique keys, counts, notes,
 -- dead letters, what limits left behind. Each reap looks at a page of it, and so does each claim
 -- that found no job; after everything was looked at, they rest for a while.
 --   its note: part cursor at
@@ -10,9 +10,8 @@ local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at 
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local PARTS = { 'dead_letters', 'nodes', 'kinds', 'unique', 'lost', 'observed',
-  'without_workspace', 'shared_limits', 'indexed_tasks', 'jobs', 'tasks', 'task_rates',
-  'permit_turns', 'progress', 'workers' }
+local PARTS = { 'dead_letters', 'nodes', 'unique', 'counts', 'notes', 'shared_limits',
+  'indexed_tasks', 'jobs', 'tasks', 'task_rates', 'permit_turns', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -51,7 +50,7 @@ function RebuildPages.queue(queue)
   elseif now >= since + UNUSED_SECONDS then
     call('HDEL', K.nodes(), queue)
     call('HDEL', K.across(), queue)
-    call('HDEL', K.kinds(), queue)
+    call('HDEL', K.notes(), 'kind ' .. queue)
     call('DEL', K.token(queue))
     S.nodes[queue] = nil
   end
@@ -68,23 +67,11 @@ function RebuildPages.queues(cursor)
   return left > 0 and following_cursor or nil
 end
 
--- A kind was declared for a queue, and is not used: the same holds, but no job was ever there.
-function RebuildPages.kind(queue, text)
-  local kind, since = match(text, '^(%a+)/?(.*)$')
-  if kind ~= 'task' and kind ~= 'plain' then
-    call('HDEL', K.kinds(), queue) -- the next process that uses the queue declares it
-  elseif call('HEXISTS', K.nodes(), queue) == 1 then
-    if since ~= '' then call('HSET', K.kinds(), queue, kind) end
-  elseif not tonumber(since) then
-    call('HSET', K.kinds(), queue, kind .. '/' .. now_text)
-  elseif now >= since + UNUSED_SECONDS then
-    call('HDEL', K.kinds(), queue)
-  end
-end
-
--- Counts, and what is known of a task, end in the time when they last changed; a mark does not.
+-- Counts, kinds of queues, and what is known of a task, end in the time when they last changed; a
+-- mark does not, nor a note without a name or a time.
 function RebuildPages.count(key, name, text)
   if name:sub(1, 1) == '#' or name == '' then return end
+  if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
 end
@@ -99,11 +86,9 @@ function RebuildPages.indexed_task(task, how)
 end
 
 -- A report goes whose lease has ended, or that cannot be read.
-function RebuildPages.progress(fence, text)
-  local is_read = find(text, '^%d%S* %S+ %S+ [%d.]+$')
-  if not is_read or call('HEXISTS', K.leases(), fence) == 0 then
-    call('HDEL', K.progress(), fence)
-  end
+function RebuildPages.progress(field, text)
+  local is_read = find(text, '^%d%S* %S+ %S+ [%d.]+$') or find(field, '^!')
+  if is_read then Running.drop_if_over(field) else call('HDEL', K.progress(), field) end
 end
 
 -- An owner goes a day after its last sign of life, and what an app has declared with the last
@@ -120,16 +105,11 @@ end
 -- What is looked at field by field of a hash of this kind. A rate is over once it could start a
 -- full burst again; where it was the last thing of its task, no start writes that down.
 function RebuildPages.look_of(kind)
-  local looks = { kinds = RebuildPages.kind, unique = Enqueue.drop_if_over,
+  local looks = { unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
-    shared_limits = function(key) Settle.shared_limit(key) end,
-    notes = function(name) call('HDEL', K.notes(), name) end }
-  if kind == 'lost' or kind == 'observed' or kind == 'without_workspace'
-    or kind == 'tasks' then
-    return function(...) RebuildPages.count(K[kind](), ...) end
-  end
-  return looks[kind]
+    shared_limits = function(key) Settle.shared_limit(key) end }
+  return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
 
 function RebuildPages.queue_after(last)
@@ -167,6 +147,8 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'indexed_tasks' then
     SharedLimits.not_indexed({ name })
     SharedLimits.all_indexed({ name })
+  elseif kind == 'notes' then
+    call('HDEL', K.notes(), name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
