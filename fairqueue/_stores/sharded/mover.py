@@ -273,21 +273,20 @@ def _give_settings(source: Store, target: Store) -> None:
     namespace of one shard are marked where they are now wider than a shard.
     """
     for _ in range(GIVEN_MOST):
-        retention, stored = source.shard_settings()
-        kept, there = target.shard_settings()
-        here = {field: _widened(row) for field, row in stored.items()}
-        rows = [Settings(field, b"", b"", b"") for field in there.keys() - here.keys()]
-        rows += [row for field, row in here.items() if there.get(field) != row]
-        if not rows and retention == kept:
+        here, there = _widened(source.shard_settings()), target.shard_settings()
+        wanted = {**dict.fromkeys(there, b""), **here}
+        changed = [(row, text) for row, text in wanted.items() if there.get(row) != text]
+        for first in range(0, len(changed), SETTINGS_AT_ONCE):
+            target.put_shard_settings(dict(changed[first : first + SETTINGS_AT_ONCE]))
+        if not changed:
             return
-        for first in range(0, max(1, len(rows)), SETTINGS_AT_ONCE):
-            target.put_shard_settings(retention, rows[first : first + SETTINGS_AT_ONCE])
 
 
-def _widened(row: Settings) -> Settings:
-    texts = (widened(row.field.decode(), text.decode()) for text in (row.text, row.configured))
-    text, configured = map(str.encode, texts)
-    return row._replace(text=text, configured=configured)
+def _widened(found: Settings) -> Settings:
+    return {
+        (kind, field): widened(field.decode(), text.decode()).encode()
+        for (kind, field), text in found.items()
+    }
 
 
 def _has_jobs(shard: Store) -> bool:
