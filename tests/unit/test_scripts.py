@@ -30,6 +30,7 @@ NOT_OPERATIONS = {
     "look",
     "moving",
     "names_parents",
+    "set_moves",
     "shard_settings",
     "waiter",
     "would_store",
