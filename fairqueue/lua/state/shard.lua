@@ -211,6 +211,17 @@ function Shard.count(key, name)
   call('HSET', key, name, int(n + 1) .. ' ' .. now_text)
 end
 
+-- The counts in a hash, by what this pattern captures of their names: kind, count, ...
+function Shard.counts(key, pattern)
+  local counts = {}
+  for _, field in ipairs(call('HKEYS', key)) do
+    local kind = match(field, pattern)
+    if kind then insert(counts, kind) end
+    if kind then insert(counts, call('HGET', key, field)) end
+  end
+  return counts
+end
+
 -- Count events that no process sees, since the store began. The number is for people: a count
 -- that fails stops nothing.
 function Shard.count_in_all(what, n)
