@@ -131,19 +131,8 @@ class MovesStore(OperatorStore):
 
         ``is_over``: all have moved, also those that are not known here.
         """
-        limits = self.engine.keys.key("limits")
-        if is_over:
-            self._moved("HSET", "!", 1)
-        elif change is not None:
-            self.engine.command(
-                "HSET", limits, "moves", change.version, "spread", change.ended.version
-            )
-            self.engine.command("HDEL", self.engine.keys.key("tasks"), "#plain")  # see publish.lua
-        else:
-            if not self.engine.command("HEXISTS", limits, "forwards"):
-                self._moved("UNLINK")
-            self._moved("HDEL", "!")
-            self.engine.command("HDEL", limits, "moves")
+        versions = (change.version, change.ended.version) if change else ("", "")
+        self._call("set_moves", shards="!" if is_over else versions[0], to=versions[1])
 
     def hold_moves(self, owner: str, seconds: float) -> bool:
         """Acquire or extend the migration lock for so long; False: another process has it."""

@@ -30,7 +30,6 @@ NOT_OPERATIONS = {
     "look",
     "moving",
     "names_parents",
-    "set_moves",
     "shard_settings",
     "waiter",
     "would_store",
