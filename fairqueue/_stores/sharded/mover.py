@@ -13,6 +13,7 @@ from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
     Mark,
     age_of,
+    change_under_way,
     mark_of,
     moves_from,
 )
@@ -106,20 +107,15 @@ class Mover:
             mark = self._store.layout.mark  # there has never been another number than one
         if mark is None:
             raise FairQueueError("the shards have just lost their data: connect again")
-        if mark.to not in {None, self._to}:
+        change = change_under_way(mark, moves_from(first))
+        if change is None:
+            return mark if mark.shards == self._to else mark._replace(to=self._to)
+        if change.to != self._to:
             raise ConfigurationError(
-                f"workspaces are on their way from {mark.shards} to {mark.to} shards: let that end "
-                f"first, with --to {mark.to}"
+                f"workspaces are on their way from {change.shards} to {change.to} shards: let that "
+                f"end first, with --to {change.to}"
             )
-        before = moves_from(first)
-        if mark.to is None and before is not None:
-            if mark.shards != self._to:
-                raise ConfigurationError(
-                    f"the change from {before.shards} to {mark.shards} shards has not ended: run "
-                    f"it again, with --to {mark.shards}"
-                )
-            return before._replace(to=mark.shards)
-        return mark if mark.shards == self._to else mark._replace(to=self._to)
+        return change
 
     def _has_begun(self, change: Mark) -> bool:
         """Whether all shards are marked, so that workspaces may have moved."""
