@@ -20,7 +20,7 @@ from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._stores import open_store
 from fairqueue._stores.sharded import sharded
-from fairqueue._stores.sharded.asking import PROBED_QUEUE, any_of, refuse_if_full
+from fairqueue._stores.sharded.asking import PROBED_QUEUE, first, refuse_if_full
 from fairqueue._stores.store import StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._tally import Tally
@@ -120,7 +120,8 @@ class FairQueue(Operators):
 
     def ask(self) -> None:
         """Ask the store anything; raises StoreUnavailable if none of its servers answers."""
-        any_of(self._connected().shards, lambda shard: shard.is_plain(PROBED_QUEUE))
+        shards = self._connected().shards
+        first(shards, lambda shard: shard.is_plain(PROBED_QUEUE), nothing=())
 
     def connect(self) -> bool:
         """Check the server and store the limits; return whether the stored ones are now these.

@@ -134,6 +134,13 @@ def moves_from(engine: Engine) -> Mark | None:
     return None if found is None else read_mark(found)
 
 
+def change_under_way(mark: Mark | None, before: Mark | None) -> Mark | None:
+    """Return the change that has not ended, of a shard's mark and :func:`moves_from`."""
+    if mark is not None and mark.to is None:
+        return before and before._replace(to=mark.shards)
+    return mark
+
+
 def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1) -> None:
     """Raise ConfigurationError if other processes use these keys with other shards.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -12,6 +12,8 @@ from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
+Settings = dict[tuple[str, bytes], bytes]
+"""Texts by their kind of hash and field."""
 SETTINGS_AT_ONCE = 200
 FORWARDINGS = 200  # fields that are read at once
 
@@ -28,14 +30,6 @@ def read_forwarding(text: bytes) -> Forwarding:
     if not text or text[:1] == b"|":
         return Forwarding(None, moves=False)
     return Forwarding(int(text.split()[0].lstrip(b"<>")), not text.isdigit())
-
-
-class Settings(NamedTuple):
-    """A field of ``limits``, and what is stored with it."""
-
-    field: bytes
-    text: bytes
-    stamp: bytes
 
 
 class Left(IntEnum):
@@ -147,7 +141,7 @@ class MovesStore(OperatorStore):
     def hold_workspace(self, workspace: str, to: int | None) -> int:
         """Pause a workspace; return how many of its jobs run. With 0 it is moving from now on.
 
-        ``to`` None: its jobs may start here again, unless it is moving.
+        ``to`` None: its jobs may start here again, unless it is moving; this shard: it is expected.
         """
         name = encode(workspace)
         running = int(self._call("hold_workspace", workspace=name, to="" if to is None else to))
@@ -155,10 +149,10 @@ class MovesStore(OperatorStore):
             raise _late(workspace)
         return running
 
-    def pages(self, workspace: str, *, begin: bytes = b"") -> Iterator[bytes]:
-        """Yield a workspace's data, page by page.
+    def pages(self, workspace: str, *, begin: bytes = b"0") -> Iterator[bytes]:
+        """Yield a workspace's data, page by page; its limits are on the last one.
 
-        Jobs come again until the caller has dropped them. From ``b"0"`` on there are none.
+        Jobs come again until the caller has dropped them. From ``b"1 0"`` on there are none.
         """
         name = encode(workspace)
         for (items,) in self._steps("pages", begin, b"end", workspace=name):
@@ -168,8 +162,8 @@ class MovesStore(OperatorStore):
     def take_in(self, workspace: str, items: bytes, *, moves: bool = True) -> bytes:
         """Store a page; return which of its items are here now.
 
-        The first page has its limits, and its jobs start after the last one. Without ``moves`` it
-        has no jobs, and lives here from now on.
+        Jobs start after the last page. Without ``moves`` the workspace has none, and lives here
+        from now on.
         """
         name = encode(workspace)
         found = self._call("take_in", workspace=name, items=items, moves=int(moves))
@@ -195,16 +189,21 @@ class MovesStore(OperatorStore):
             raise _late(workspace)
         return Left(left)
 
-    def shard_settings(self) -> tuple[bytes, dict[bytes, Settings]]:
-        """Return the retention of dead letters, and the limits that concern all shards by field."""
-        stamps, found = dict(self._scan("stored_by")), {}
-        for field, text in self._scan("limits"):
-            source, mark, scope = field.partition(b":")
-            if source == b"configured" or (mark and not scope.startswith(b"workspace:")):
-                found[field] = Settings(field, text, stamps.get(field, b""))
+    def shard_settings(self) -> Settings:
+        """Return the limits that concern all shards, and what is stored with them."""
         notes = self.engine.keys.key("notes")
-        return self.engine.command("HGET", notes, "retention") or b"", found
+        found = {("notes", b"retention"): self.engine.command("HGET", notes, "retention") or b""}
+        for kind in ("limits", "stored_by"):
+            for field, text in self._scan(kind):
+                source, mark, scope = field.partition(b":")
+                is_shared = mark and not scope.startswith(b"workspace:")
+                if source == b"configured" or is_shared:
+                    found[kind, field] = text
+        return found
 
-    def put_shard_settings(self, retention: bytes, rows: Sequence[Settings]) -> None:
-        text = b"".join(field + b"\n" for row in rows for field in row)
-        self._call_indexed("put_shard_settings", retention=retention, rows=text)
+    def put_shard_settings(self, settings: Settings) -> None:
+        """Store some of them; those without a text go."""
+        rows = (
+            b"%s %s %s\n" % (kind.encode(), *of, text) for (kind, *of), text in settings.items()
+        )
+        self._call("put_shard_settings", rows=b"".join(rows))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fairqueue._stores.engine import Engine, Level, Remark
-from fairqueue._stores.layout import mark_of, moves_from
+from fairqueue._stores.layout import change_under_way, mark_of, moves_from
 from fairqueue._stores.sharded.asking import PROBED_QUEUE
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue.audit.checks import Finding, Repair
@@ -52,11 +52,8 @@ def named(of_shards: Sequence[Iterable[T]], numbers: Sequence[int] = ()) -> Iter
 def of_layout(shards: Sequence[Store]) -> Iterator[Remark]:
     """Yield a remark if the number of shards is changing."""
     engine = shards[0].engine
-    mark, before = mark_of(engine), moves_from(engine)
-    if mark is None:
-        return
-    change = before._replace(to=mark.shards) if before and mark.to is None else mark
-    if change.to is None:
+    change = change_under_way(mark_of(engine), moves_from(engine))
+    if change is None:
         return
     yield Remark(
         Level.WARNING,

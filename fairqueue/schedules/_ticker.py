@@ -17,7 +17,7 @@ from fairqueue._keys import encode
 from fairqueue._publish.missing_workspace import MissingWorkspace
 from fairqueue._publish.new_job import NewJob, checked
 from fairqueue._stores.schedules import StoredSchedule
-from fairqueue._stores.sharded.asking import gathered
+from fairqueue._stores.sharded.asking import taken
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Tick
 from fairqueue._utils import Throttle
@@ -140,7 +140,7 @@ class Ticker:
         store = self._core.connection.connected()
         store.look()
         self._declare(store)
-        return min(gathered(store.shards, lambda shard: [self._look_at(shard)]))
+        return min(taken(store.shards, lambda shard, _: [self._look_at(shard)]))
 
     def _declare(self, store: StoreBase) -> None:
         """Say now and then that the schedules of this process still are declared."""

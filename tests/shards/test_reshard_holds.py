@@ -54,7 +54,8 @@ def half_moved(known: Namespace, name: str) -> None:
     """Let the new shard have the first jobs of a workspace of which nothing runs."""
     left, at = (known.shard(shard_of(name, n)) for n in (FROM, TO))
     assert left.hold_workspace(name, at.engine.shard) == 0
-    for items in islice(left.pages(name), 2):
+    at.hold_workspace(name, at.engine.shard)
+    for items in islice(left.pages(name), 1):
         left.drop_moved(name, at.take_in(name, items))
 
 

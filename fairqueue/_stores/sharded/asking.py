@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import chain
+from math import inf
 from typing import TypeVar
 
 from fairqueue._stores.engine import WorkspaceMoves
@@ -66,33 +66,18 @@ def first(shards: Iterable[Store], ask: Callable[[Store], T], *, nothing: Collec
     return answer
 
 
-def gathered(shards: Iterable[Store], ask: Callable[[Store], list[T]]) -> list[T]:
-    """Return all that the answers have; the first error is raised if they have nothing."""
-    errors = Errors()
-    found = list(chain.from_iterable(answers(shards, ask, errors)))
-    if not found:
-        errors.raise_first()
-    return found
-
-
-def any_of(shards: Iterable[Store], ask: Callable[[Store], object]) -> None:
-    """Ask until one shard answers; raise the first error if none does."""
-    errors = Errors()
-    for _ in answers(shards, ask, errors):
-        return
-    errors.raise_first()
-
-
 def refuse_if_full(shards: Iterable[Store]) -> None:
     """Raise StoreUnavailable if none of them has memory for a job; changes nothing."""
 
     def push(shard: Store) -> None:
         shard.engine.command("RPUSHX", shard.engine.keys.prefix, 1)  # no key has this name
 
-    any_of(shards, push)
+    first(shards, push, nothing=())
 
 
-def taken(shards: Iterable[Store], take: Callable[[Store, int], list[T]], *, n: int) -> list[T]:
+def taken(
+    shards: Iterable[Store], take: Callable[[Store, float], list[T]], *, n: float = inf
+) -> list[T]:
     """Take up to ``n`` from one shard after another.
 
     An error is raised only if nothing was taken: what was taken is reserved for this caller, and

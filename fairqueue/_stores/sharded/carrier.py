@@ -71,6 +71,7 @@ class Hold:
         """
         name, source, target = move
         total, before = 0, b""
+        target.hold_workspace(name, target.engine.shard)
         for items in source.pages(name):
             self.renew()
             taken = target.take_in(name, items)
@@ -86,7 +87,7 @@ class Hold:
         return total
 
 
-OTHERS = (b"key ", b"rest ", b"end ", b"schedule ")
+OTHERS = (b"unique ", b"rest ", b"schedules ")
 """How items begin that are neither jobs nor dead letters."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from fairqueue._later import rows
 from fairqueue._stores.later import fleet
-from fairqueue._stores.sharded.asking import each, first, gathered, taken
+from fairqueue._stores.sharded.asking import each, first, taken
 from fairqueue._stores.store import Store
 from fairqueue._types import Cancelled
 
@@ -112,7 +112,7 @@ MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
     "all": lambda shards, call, _: all(each(shards, call)),
     "any": lambda shards, call, _: next(filter(None, each(shards, call)), None),
     "found": lambda shards, call, _: first(shards, call, nothing=(None, Cancelled.NOT_FOUND)),
-    "gathered": lambda shards, call, _: gathered(shards, call),
+    "gathered": lambda shards, call, _: taken(shards, lambda shard, _: call(shard)),
     "concat": lambda shards, call, _: chain.from_iterable(map(call, shards)),
     "taken": lambda shards, call, given: taken(
         shards, lambda shard, left: call(shard, n=left), n=given["n"]

@@ -13,6 +13,7 @@ from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
     Mark,
     age_of,
+    change_under_way,
     mark_of,
     moves_from,
 )
@@ -104,20 +105,15 @@ class Mover:
             mark = self._store.layout.mark  # there has never been another number than one
         if mark is None:
             raise FairQueueError("the shards have just lost their data: connect again")
-        if mark.to not in {None, self._to}:
+        change = change_under_way(mark, moves_from(first))
+        if change is None:
+            return mark if mark.shards == self._to else mark._replace(to=self._to)
+        if change.to != self._to:
             raise ConfigurationError(
-                f"workspaces are on their way from {mark.shards} to {mark.to} shards: let that end "
-                f"first, with --to {mark.to}"
+                f"workspaces are on their way from {change.shards} to {change.to} shards: let that "
+                f"end first, with --to {change.to}"
             )
-        before = moves_from(first)
-        if mark.to is None and before is not None:
-            if mark.shards != self._to:
-                raise ConfigurationError(
-                    f"the change from {before.shards} to {mark.shards} shards has not ended: run "
-                    f"it again, with --to {mark.shards}"
-                )
-            return before._replace(to=mark.shards)
-        return mark if mark.shards == self._to else mark._replace(to=self._to)
+        return change
 
     def _has_begun(self, change: Mark) -> bool:
         """Whether all shards are marked, so that workspaces may have moved."""
@@ -271,19 +267,20 @@ def _give_settings(source: Store, target: Store) -> None:
     namespace of one shard are marked where they are now wider than a shard.
     """
     for _ in range(GIVEN_MOST):
-        retention, stored = source.shard_settings()
-        kept, there = target.shard_settings()
-        here = {field: _widened(row) for field, row in stored.items()}
-        rows = [Settings(field, b"", b"") for field in there.keys() - here.keys()]
-        rows += [row for field, row in here.items() if there.get(field) != row]
-        if not rows and retention == kept:
+        here, there = _widened(source.shard_settings()), target.shard_settings()
+        wanted = {**dict.fromkeys(there, b""), **here}
+        changed = [(row, text) for row, text in wanted.items() if there.get(row) != text]
+        for first in range(0, len(changed), SETTINGS_AT_ONCE):
+            target.put_shard_settings(dict(changed[first : first + SETTINGS_AT_ONCE]))
+        if not changed:
             return
-        for first in range(0, max(1, len(rows)), SETTINGS_AT_ONCE):
-            target.put_shard_settings(retention, rows[first : first + SETTINGS_AT_ONCE])
 
 
-def _widened(row: Settings) -> Settings:
-    return row._replace(text=widened(row.field.decode(), row.text.decode()).encode())
+def _widened(found: Settings) -> Settings:
+    return {
+        (kind, field): widened(field.decode(), text.decode()).encode()
+        for (kind, field), text in found.items()
+    }
 
 
 def _has_jobs(shard: Store) -> bool:

@@ -6,8 +6,6 @@ local _, name, items = unpack(ARGV)
 if not find(call('HGET', K.moved(), name) or '', '^>') then return 0 end
 local ws = Moves.workspace(name)
 
-local LETTERS = { dead = name, cancelled = '!' .. name, steps = '!!' .. name }
-
 local function drop_job(queue, id)
   local record = Jobs.read(queue, id)
   local of, task, priority = Jobs.identity_of(record or '')
@@ -17,18 +15,17 @@ local function drop_job(queue, id)
   Timers.drop_expiry(ws, queue, priority, element)
 end
 
-for kind, queue, id in gmatch(items, '(%S+) (%S+) (%S+)\n') do
-  local letters = LETTERS[kind]
-  if letters then
-    DeadLetters.take(letters, id)
-    DeadLetters.list_workspace(letters)
-  elseif kind == 'schedule' then
-    local r = Schedules.read(name, id)
+for kind, of, id in gmatch(items, '(%S+) (%S+) (%S+)\n') do
+  if kind == 'dead_letters' then
+    DeadLetters.take(of, id)
+    DeadLetters.list_workspace(of)
+  elseif kind == 'schedules' then
+    local r = Schedules.read(of, id)
     if r then Schedules.drop(r) end
-  elseif kind == 'key' then
+  elseif kind == 'unique' then
     call('HDEL', K.unique(), id)
-  else
-    drop_job(queue, id)
+  elseif kind ~= 'rest' then
+    drop_job(of, id)
   end
 end
 Settle.workspace(ws)

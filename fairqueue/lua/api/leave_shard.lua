@@ -10,8 +10,7 @@ local function has_jobs()
   for _, flow in ipairs(Flows.all(ws)) do
     if flow.lanes ~= '' then return true end
   end
-  return call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
-    K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
+  return Moves.has_some(name)
 end
 
 if moves == '1' then

@@ -1,18 +1,20 @@
 -- A page of what belongs to a workspace that moves, see shards/moves.lua.
 -- ARGV now workspace cursor
--- RETURNS {cursor, items}: the first cursor is empty, the last one "end"
+-- RETURNS {cursor, items}: the first cursor is "0", the last one "end"
 -- WRITES nothing
 local _, name, cursor = unpack(ARGV)
 local ITEMS_BYTES = 262144 -- of records: one page is one reply
 local ITEMS = 100
 local ws, items, bytes = Records.workspace(name), {}, 0
+local HASHES = { { 'dead_letters', name }, { 'dead_letters', '!' .. name },
+  { 'dead_letters', '!!' .. name }, { 'schedules', name }, { 'unique' } }
 
 local function is_full()
   return #items >= ITEMS or bytes >= ITEMS_BYTES
 end
 
-local function add(kind, queue, id, score, record)
-  insert(items, concat({ kind, queue, id, score, #record }, ' ') .. '\n' .. record)
+local function add(kind, of, id, score, record)
+  insert(items, concat({ kind, of, id, score, #record }, ' ') .. '\n' .. record)
   bytes = bytes + #record
 end
 
@@ -36,48 +38,27 @@ local function add_jobs(kind, key, queue)
   until #some < ITEMS or is_full()
 end
 
-local function add_letters(kind, of)
-  local from, ids = 0
-  repeat
-    ids = call('ZRANGE', K.dead_letters_by_age(of), from, from + ITEMS - 1)
-    for _, id in ipairs(ids) do
-      local letter = not is_full() and DeadLetters.read(of, id)
-      local record = letter and DeadLetters.record_of(letter)
-      if record and Jobs.deliveries_of(record) then
-        local queue = DeadLetters.queue_of(letter)
-        local notice = call('ZSCORE', K.unreported(queue), of .. ' ' .. id) or '-'
-        add(kind, queue, id, notice, letter)
-      end
-    end
-    from = from + ITEMS
-  until #ids < ITEMS or is_full()
-end
-
-local function add_schedules()
-  local at, found = '0'
-  repeat
-    at, found = unpack(call('HSCAN', K.schedules(name), at, 'COUNT', ITEMS))
-    for i = 1, #found, 2 do
-      if not is_full() then add('schedule', '-', found[i], '-', found[i + 1]) end
-    end
-  until at == '0' or is_full()
-end
-
-local function add_keys()
-  local found
-  cursor, found = unpack(call('HSCAN', K.unique(), cursor, 'MATCH', name .. ':*', 'COUNT', ITEMS))
+-- The score of a letter says when its notice is due.
+local function add_fields(kind, of, from)
+  local following_cursor, found = Jobs.page(K[kind](of), from, ITEMS)
   for i = 1, #found, 2 do
-    add('key', '-', found[i], '-', found[i + 1])
+    local id, record, notice = found[i], found[i + 1], '-'
+    if kind == 'dead_letters' then
+      local queue = DeadLetters.queue_of(record)
+      notice = queue and call('ZSCORE', K.unreported(queue), of .. ' ' .. id) or '-'
+    end
+    if of or match(id, '^[^:]*') == name then add(kind, of or '-', id, notice, record) end
   end
+  return following_cursor
 end
 
-local function add_rest(kind)
+local function add_rest()
   local lines = {}
   local function line(...) insert(lines, concat({ ... }, ' ') .. '\n') end
   for _, source in ipairs(Moves.SOURCES) do
     local field = Moves.field(source, name)
-    line('limits', source, Moves.text(field))
-    line('stamp', source, call('HGET', K.stored_by(), field) or '')
+    line('limits', field, call('HGET', K.limits(), field) or '')
+    line('stored_by', field, call('HGET', K.stored_by(), field) or '')
   end
   line('tat', '-', ws.tat)
   for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
@@ -87,14 +68,10 @@ local function add_rest(kind)
   for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, 0)) do
     line('request', ticket, num(max(1, (call('ZSCORE', K.requests(), ticket) or now) - now)))
   end
-  add(kind, '-', '-', '-', concat(lines))
+  add('rest', '-', '-', '-', concat(lines))
 end
 
-if cursor == '' then
-  add_rest('rest')
-  return { 'jobs', concat(items) }
-end
-if cursor == 'jobs' then
+if cursor == '0' then
   add_jobs('scheduled', K.scheduled(name))
   for _, flow in ipairs(Flows.all(ws)) do
     for priority in gmatch(flow.lanes, '%d+') do
@@ -102,16 +79,13 @@ if cursor == 'jobs' then
       add_jobs('lane', K.lane(name, flow.lane_key, priority), flow.queue)
     end
   end
-  add_letters('dead', name)
-  add_letters('cancelled', '!' .. name)
-  add_letters('steps', '!!' .. name)
-  add_schedules()
-  if #items > 0 then return { cursor, concat(items) } end
-  cursor = '0'
+  return { #items > 0 and '0' or '1 0', concat(items) }
 end
-add_keys()
-if cursor == '0' then
-  add_rest('end')
-  cursor = 'end'
-end
-return { cursor, concat(items) }
+local n, from = match(cursor, '^(%d) (%d+)$')
+n = tonumber(n)
+repeat -- of the unique keys, which are those of all workspaces, one page
+  from = add_fields(HASHES[n][1], HASHES[n][2], from)
+  if from == '0' then n = n + 1 end
+until #items > 0 or n >= #HASHES
+if n > #HASHES then add_rest() end
+return { n > #HASHES and 'end' or int(n) .. ' ' .. from, concat(items) }

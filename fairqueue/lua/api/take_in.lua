@@ -2,41 +2,22 @@
 -- What is here already stays as it is, so this may be repeated.
 -- ARGV now workspace items moves
 -- FULL refused
--- RETURNS the items that are here, one in a line: kind queue id; 0 where the workspace is not
+-- RETURNS the items that are here, one in a line: kind of id; 0 where the workspace is not
 -- expected, or the number of shards does not change
 -- moves: 1 where its jobs come with it, and nothing starts before the end; 0 where it has none
 local _, name, items, moves = unpack(ARGV)
-local found, kept, ws = {}, {}
+local found, kept, tat, at, ws = {}, {}, 0, 1
 
-local function read()
-  local at = 1
-  while at <= #items do
-    local kind, queue, id, score, size, from =
-      match(items, '^(%S+) (%S+) (%S+) (%S+) (%d+)\n()', at)
-    at = from + size
-    insert(found, { kind = kind, queue = queue, id = id, score = score,
-      record = items:sub(from, at - 1) })
-  end
-end
+moves = moves == '1'
+local is_expected = Moves.are_running() and find(call('HGET', K.moved(), name) or '', '^<')
+if moves and not is_expected then return 0 end
 
--- The limits of a first or last item; nothing starts before the end.
-local function put_limits(item)
-  if item.kind == 'rest' then Moves.hold(name, '<', Shard.here())
-  elseif item.kind == 'end' then call('HDEL', K.moved(), name)
-  else return end
-  for what, source, value in gmatch(item.record, '(%a+) (%S+) ([^\n]*)\n') do
-    if what == 'limits' then
-      Limits.put(Moves.field(source, name), value)
-    elseif what == 'stamp' and value ~= '' then
-      call('HSET', K.stored_by(), Moves.field(source, name), value)
-    end
-  end
-end
-
-local function take_rest(item)
-  for what, of, value in gmatch(item.record, '(%a+) (%S+) ([^\n]*)\n') do
-    if what == 'tat' then
-      ws.tat = num(max(tonumber(ws.tat), tonumber(value)))
+-- Limits are put before the workspace is read. It begins here.
+local function take_rest(text)
+  call('HDEL', K.moved(), name)
+  Moves.put(text)
+  for what, of, value in gmatch(text, '([%l_]+) (%S+) ([^\n]*)\n') do
+    if what == 'tat' then tat = tonumber(value)
     elseif what == 'rate' then
       local rate = name .. ':' .. of
       local here = tonumber(call('ZSCORE', K.task_rates(), rate) or 0)
@@ -45,71 +26,56 @@ local function take_rest(item)
       Requests.start(of, now + value)
     end
   end
-  if item.kind == 'rest' then return end
-  if not moves then Moves.let_all_through() end -- all of it is here
+  if not moves then Moves.let_all_through() end
   if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 end
 
-local function take_job(item)
-  if Jobs.read(item.queue, item.id) then return end
-  local _, task, priority = Jobs.identity_of(item.record)
-  local element, expires = Jobs.element(task, item.id), Jobs.expires_at(item.record)
+local function register(queue, record)
+  local _, task, priority = Jobs.identity_of(record)
   Tasks.name(task)
-  Records.register(item.queue)
-  Jobs.write_new(item.queue, item.id, item.record)
-  if item.kind == 'scheduled' then
-    Timers.schedule(ws, item.queue, priority, element, tonumber(item.score))
+  Records.register(queue)
+  return task, priority
+end
+
+local function take_job(kind, queue, id, score, record)
+  if Jobs.read(queue, id) then return end
+  local task, priority = register(queue, record)
+  local element, expires = Jobs.element(task, id), Jobs.expires_at(record)
+  Jobs.write_new(queue, id, record)
+  if kind == 'scheduled' then
+    Timers.schedule(ws, queue, priority, element, tonumber(score))
   else
-    local flow = Records.flow(ws, Lanes.key_of(item.queue, task))
-    if item.kind == 'lane' then Lanes.push(ws, flow, priority, element)
-    else Lanes.put_back(ws, flow, priority, element, item.score) end
+    local flow = Records.flow(ws, Lanes.key_of(queue, task))
+    if kind == 'lane' then Lanes.push(ws, flow, priority, element)
+    else Lanes.put_back(ws, flow, priority, element, score) end
   end
-  if expires then Timers.add_expiry(ws, item.queue, priority, element, expires) end
+  if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
 end
 
-local function take_letter(of, item)
-  if DeadLetters.read(of, item.id) then return end
-  if not DeadLetters.is_of_steps(of) then
-    local _, task = Jobs.identity_of(DeadLetters.record_of(item.record))
-    Tasks.name(task)
-    Records.register(item.queue)
-  end
-  DeadLetters.write(of, item.id, item.record)
-  call('ZADD', K.dead_letters_by_age(of), DeadLetters.death_of(item.record), item.id)
-  if item.score ~= '-' then
-    call('ZADD', K.unreported(item.queue), item.score, of .. ' ' .. item.id)
-  end
-  DeadLetters.list_workspace(of)
+local function take_field(kind, of, id, score, record)
+  if kind == 'unique' then return call('HSETNX', K.unique(), id, record) end
+  if call('HSETNX', K[kind](of), id, record) == 0 then return end
+  if kind == 'schedules' then return RebuildFound.schedule('', of, id) end
+  local queue, job = DeadLetters.queue_of(record), DeadLetters.record_of(record)
+  RebuildFound.letter('', of, id)
+  if score ~= '-' then call('ZADD', K.unreported(queue), score, of .. ' ' .. id) end
+  if Jobs.deliveries_of(job) and not DeadLetters.is_of_steps(of) then register(queue, job) end
 end
 
-local function take_schedule(item)
-  if call('HSETNX', K.schedules(name), item.id, item.record) == 0 then return end
-  local r = Schedules.read(name, item.id)
-  if r then Schedules.place(r) end
+while at <= #items do
+  local item, size, from = match(items, '^(%S+ %S+ %S+ %S+) (%d+)\n()', at)
+  at = from + size
+  local kind, of, id, score = match(item, '^(%S+) (%S+) (%S+) (%S+)')
+  local record = items:sub(from, at - 1)
+  if kind == 'rest' then take_rest(record) else insert(found, { kind, of, id, score, record }) end
+  insert(kept, concat({ kind, of, id }, ' ') .. '\n')
 end
-
-local function take(item)
-  local kind = item.kind
-  if kind == 'dead' then take_letter(name, item)
-  elseif kind == 'cancelled' then take_letter('!' .. name, item)
-  elseif kind == 'steps' then take_letter('!!' .. name, item)
-  elseif kind == 'schedule' then take_schedule(item)
-  elseif kind == 'rest' or kind == 'end' then take_rest(item)
-  elseif kind == 'key' then call('HSETNX', K.unique(), item.id, item.record)
-  else take_job(item) end
-end
-
-moves = moves == '1'
-if moves and not Moves.are_running() then return 0 end
-local is_expected = not moves or find(items, '^rest ')
-  or find(call('HGET', K.moved(), name) or '', '^<')
-if not is_expected then return 0 end
-read()
-put_limits(found[#found]) -- before the workspace is read
 ws = Moves.workspace(name)
+ws.tat = num(max(tonumber(ws.tat), tat))
 for _, item in ipairs(found) do
-  take(item)
-  insert(kept, concat({ item.kind, item.queue, item.id }, ' ') .. '\n')
+  local is_field = item[1] == 'unique' or item[1] == 'schedules' or item[1] == 'dead_letters'
+  local take = is_field and take_field or take_job
+  take(unpack(item))
 end
 Settle.workspace(ws)
 return concat(kept)

@@ -16,10 +16,7 @@ local function is_known()
     Moves.field('pause', name), Moves.field('configured', name))
   local has_parent = own[4] and find(own[4], 'parent=', 1, true)
   return own[1] or own[2] or own[3] or has_parent or call('HEXISTS', K.workspaces(), name) == 1
-    or call('EXISTS', K.dead_letters(name), K.dead_letters('!' .. name),
-      K.dead_letters('!!' .. name), K.scheduled(name), K.slots(name),
-      K.schedules(name), K.requests_of_workspace(name)) > 0
-    or has_rate()
+    or Moves.has_some(name) or call('EXISTS', K.dead_letters('!!' .. name)) == 1 or has_rate()
 end
 
 local at, all_have_moved = unpack(call('HMGET', K.moved(), name, '!'))

@@ -1,22 +1,20 @@
 -- Workspaces that move to another shard, since the number of shards changes. What one has goes page
 -- by page: a page is read on the old shard (pages.lua), taken in by the new one (take_in.lua), and
 -- then removed from the old one (drop_moved.lua), so a job is always on one of them. Each step may
--- be repeated. The limits come first, so that the new shard expects the workspace, and once more at
--- the end, when it begins there.
+-- be repeated. The new shard expects the workspace before the first page; its limits come last, and
+-- it begins there.
 --   moved: workspace -> the shard that it has moved to; `>3 since` while it moves there, `|3 since`
 --          while its jobs end before that, `<3 since` while it comes: nothing starts meanwhile;
 --          '': the process that moves them; '!': all have moved, also one that is not known here;
 --          +workspace: it lives here, though its name says another shard; @workspace: it is a
 --          parent, and stays here
---   item:  kind queue id score size\nkey\nrecord
---     lane, returned, scheduled: a job, with its score of that sorted set
---     steps: finished steps
---     dead, cancelled: a letter, or notice; the score says when its notice is due
---     schedule: a schedule, with its name as the id
---     key: a unique key whose job has ended
---     rest, end: limits and what else has no queue, in lines: what name value
---     key, of each: until when it counts, and its field of `unique`, or nothing
---   '-': there is no queue, id or score
+--   item:  kind of id score size\nrecord
+--     lane, returned, scheduled: a job of this queue, with its score of that sorted set
+--     dead_letters, schedules, unique: a field of that hash of a workspace; the score of a letter
+--     says when its notice is due
+--     rest: its limits and what else is no record, in lines: what name value
+--   '-': there is no queue, workspace, id or score
+local WITH_LIMITS = { stored_by = true, notes = true }
 Moves.SOURCES = { 'live', 'provider', 'pause' }
 
 -- Let nothing of a workspace start. mark: how it moves, to or from which shard.
@@ -51,6 +49,19 @@ function Moves.field(source, name)
   return source .. ':workspace:' .. name
 end
 
-function Moves.text(field)
-  return call('HGET', K.limits(), field) or ''
+-- Whether a workspace has what keeps it on this shard, besides jobs in lanes.
+function Moves.has_some(name)
+  return call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
+    K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
+end
+
+-- Store limits, and what goes with them: in lines a kind of hash, its field, and the text; without
+-- a text the field goes.
+function Moves.put(lines)
+  for kind, field, text in gmatch(lines, '([%l_]+) (%S*) ([^\n]*)\n') do
+    if kind == 'limits' then Limits.put(field, text)
+    elseif not WITH_LIMITS[kind] then -- of the workspace itself
+    elseif text == '' then call('HDEL', K[kind](), field)
+    else call('HSET', K[kind](), field, text) end
+  end
 end
