@@ -135,7 +135,8 @@ class Outages:
     @property
     def is_away(self) -> bool:
         """Whether a server is known to be away."""
-        return any(each.publishes.is_shut for each in list(self._breakers.values()))
+        known = list(self._breakers.values())
+        return bool(known) and any(each.publishes.is_shut for each in known)
 
     def ran_inline(self) -> None:
         """Count a task that ran in the process that would have published it."""
@@ -188,7 +189,7 @@ class Outages:
             (
                 self._store.expected_home(job.workspace).engine.server,
                 job,
-                replace(how, is_new=how.is_new and new),
+                how._replace(is_new=how.is_new and new),
             )
             for job, how in pairs
         ]
@@ -293,7 +294,7 @@ class Outages:
     def _failed(self, spool: Spool, kept: Sequence[Kept], error: Exception, tries: int) -> bool:
         with self._lock:
             spool.change(SENT)
-        kept = [replace(each, admission=replace(each.admission, is_new=False)) for each in kept]
+        kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
         job, first = kept[0].job, kept[0].number
         shard = self._store.expected_home(job.workspace)
         refusal = _probed(shard)
