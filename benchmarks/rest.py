@@ -18,7 +18,11 @@ from _bench.report import Report, Row, Target
 from _bench.turns import Side, alternate, own_server, sides_on
 from _bench.workers import CeleryWorker, Worker, working
 
-STOCK_IMPORT = "import celery, celery.app.amqp, celery.canvas, kombu.transport.redis"
+STOCK_IMPORT = (
+    "import celery, celery.app.amqp, celery.app.task, celery.backends.base, celery.canvas, "
+    "kombu.transport.redis"
+)
+"""What a process has imported that has published a task on redis://."""
 IMPORTS = {
     "import, above kombu's redis transport": (
         f"{STOCK_IMPORT}, fairqueue_celery.transport",

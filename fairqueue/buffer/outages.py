@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 import time
 import weakref
@@ -12,8 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairqueue._later import Later
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
 from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS, CircuitBreaker
@@ -24,8 +24,12 @@ from fairqueue._tally import Tally
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
-from fairqueue.buffer.spool import REFUSE, RETRY, SENT, Kept, Spool, checked_folder, spools_in
 from fairqueue.errors import FairQueueError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from fairqueue.buffer import spool as spools
+else:
+    spools = Later("fairqueue.buffer.spool")  # with SQLite: most processes keep no job
 
 log = logging.getLogger("fairqueue.buffer")
 
@@ -58,7 +62,7 @@ class Outages:
         self._store, self._clone, self._tally = store, clone, tally
         self._settings, path = settings, settings.buffer_path
         check_on_unavailable(settings.on_unavailable, settings)
-        self._folder = path and checked_folder(path)
+        self._folder = path and spools.checked_folder(path)
         self._throttle = Throttle(LOG_EVERY_SECONDS)
         self._begin()
         _all.add(self)
@@ -66,7 +70,7 @@ class Outages:
     def _begin(self) -> None:
         self._lock = native_lock()
         self._breakers: dict[str, CircuitBreaker] = {}
-        self._spools: list[Spool] = []
+        self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
         self._stopped: threading.Event | None = None
         self._sender: Any = None
@@ -199,9 +203,9 @@ class Outages:
                 raise _told(error, f"the buffer is full: {self._rows} of {most} jobs")
             try:
                 if not self._spools:
-                    self._spools.append(Spool.create(self._folder))
+                    self._spools.append(spools.Spool.create(self._folder))
                 self._spools[0].put(self._store.store_id, jobs)
-            except (OSError, sqlite3.Error) as reason:
+            except (OSError, spools.Error) as reason:
                 raise _told(error, f"{self._folder} cannot keep the job: {reason}") from reason
             self._rows += len(jobs)
 
@@ -235,14 +239,14 @@ class Outages:
 
     def adopt(self) -> None:
         """Take the spools of ended processes that have jobs of this store."""
-        for path in spools_in(self._folder) if self._folder else ():
-            with suppress(sqlite3.Error, OSError):  # one that cannot be read holds up no other
-                self._use(Spool.adopt(path))
+        for path in spools.spools_in(self._folder) if self._folder else ():
+            with suppress(spools.Error, OSError):  # one that cannot be read holds up no other
+                self._use(spools.Spool.adopt(path))
 
-    def _use(self, spool: Spool | None) -> None:
+    def _use(self, spool: spools.Spool | None) -> None:
         try:
             if spool and (rows := self._rows_in(spool)):
-                spool.change(RETRY)
+                spool.change(spools.RETRY)
                 with self._lock:
                     self._spools.append(spool)
                     self._rows += rows
@@ -251,7 +255,7 @@ class Outages:
             if spool:
                 spool.close()
 
-    def _rows_in(self, spool: Spool) -> int:
+    def _rows_in(self, spool: spools.Spool) -> int:
         waiting, refused, _ = spool.counts(self._store.store_id)
         return waiting + refused
 
@@ -268,13 +272,13 @@ class Outages:
         for spool in rows.keys() - self._spools:
             spool.close()
 
-    def _first(self, spool: Spool) -> list[Kept]:
+    def _first(self, spool: spools.Spool) -> list[spools.Kept]:
         known = list(self._breakers.items())
         away = [name for name, breaker in known if breaker.publishes.is_shut]
         with self._lock:
             return spool.first(self._store.store_id, away)
 
-    def _send(self, spool: Spool, kept: Sequence[Kept], tries: int = TRIES) -> bool:
+    def _send(self, spool: spools.Spool, kept: Sequence[spools.Kept], tries: int = TRIES) -> bool:
         """Send jobs of one server; False: it takes none at present.
 
         What fails while the server takes jobs is sent job by job, to find the one that fails.
@@ -291,9 +295,11 @@ class Outages:
             self._tally.counted("buffer_sent", each.job.queue)
         return True
 
-    def _failed(self, spool: Spool, kept: Sequence[Kept], error: Exception, tries: int) -> bool:
+    def _failed(
+        self, spool: spools.Spool, kept: Sequence[spools.Kept], error: Exception, tries: int
+    ) -> bool:
         with self._lock:
-            spool.change(SENT)
+            spool.change(spools.SENT)
         kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
         job, first = kept[0].job, kept[0].number
         shard = self._store.expected_home(job.workspace)
@@ -307,7 +313,7 @@ class Outages:
             return self._send(spool, kept, tries - 1)
         elif refusal is None:
             with self._lock:
-                spool.change(REFUSE, [(str(error) or repr(error), first)])
+                spool.change(spools.REFUSE, [(str(error) or repr(error), first)])
         if self._throttle.passes():
             text = "buffered job %r of workspace %r is not sent: %s"
             log.error(text, job.id, job.workspace, error)
@@ -338,7 +344,7 @@ def _probed(shard: Store) -> Exception | None:
 
 
 _all: weakref.WeakSet[Outages] = weakref.WeakSet()
-_of_parents: list[Spool] = []
+_of_parents: list[spools.Spool] = []
 
 
 def _begin_in_child() -> None:
