@@ -18,7 +18,11 @@ from _bench.report import Report, Row, Target
 from _bench.turns import Side, alternate, own_server, sides_on
 from _bench.workers import CeleryWorker, Worker, working
 
-STOCK_IMPORT = "import celery, celery.app.amqp, celery.canvas, kombu.transport.redis"
+STOCK_IMPORT = (
+    "import celery, celery.app.amqp, celery.app.task, celery.backends.base, celery.canvas, "
+    "kombu.transport.redis"
+)
+"""What a process has imported that has published a task on redis://."""
 IMPORTS = {
     "import, above kombu's redis transport": (
         f"{STOCK_IMPORT}, fairqueue_celery.transport",
@@ -74,18 +78,24 @@ Rest = dict[str, float]
 
 LIMITS = {
     "CPU": ("ms/s", Target(at_most=1.2)),
-    "commands": ("1/s", Target(at_most=1.5, absolute=True)),  # as Redis reads them; of a script one
-    "threads": ("", None),
-    "PSS": ("MB", None),
+    "commands": ("1/s", Target(at_most=1.5)),  # as Redis reads them; of a script one
+}
+ABOVE = {
+    "threads": ("", Target(at_most=1, absolute=True)),
+    "PSS": ("MB", Target(at_most=8, absolute=True)),
 }
 
 
 def _idle(sides: tuple[Side, Side], found: dict[Side, list[Rest]]) -> list[Row]:
-    ours, peer = sides
-    return [
-        Row(f"idle worker: {what}", unit, *([t[what] for t in found[s]] for s in (ours, peer)), to)
-        for what, (unit, to) in LIMITS.items()
-    ]
+    def row(what: str, unit: str, target: Target, *, above: bool = False) -> Row:
+        own, peer = ([turn[what] for turn in found[side]] for side in sides)
+        if above:
+            own = [a - b for a, b in zip(own, peer, strict=True)]
+        of_stock = " above stock's" if above else ""
+        return Row(f"idle worker: {what}{of_stock}", unit, own, peer, target)
+
+    ratios = [row(what, *limit) for what, limit in LIMITS.items()]
+    return ratios + [row(what, *limit, above=True) for what, limit in ABOVE.items()]
 
 
 def _rest(worker: Worker, client: Any, seconds: float) -> Rest:

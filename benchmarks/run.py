@@ -24,6 +24,7 @@ BENCHMARKS = (
     "wide_limits",
     "start_latency",
     "rest",
+    "calls",
     "moved_jobs",
     "long_scripts",
 )

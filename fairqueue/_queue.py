@@ -212,7 +212,7 @@ class FairQueue(Operators):
     ) -> JobId:
         """Publish one job; ``is_new``: its id was never sent (None: if it is made here)."""
         job, admission = self._checked(new, is_new=is_new)
-        within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
+        within = wait_seconds(self.settings, block_seconds)
         publish = partial(self._publish, job, admission, within_seconds=within)
         return JobId(self.outages.publish(job, admission, publish))
 
@@ -255,7 +255,7 @@ class FairQueue(Operators):
         """
         pairs = [self._checked(new) for new in jobs]
         pairs = as_one_group(pairs) if all_or_none else pairs
-        within = seconds_from_zero("block_seconds", wait_seconds(self.settings, block_seconds))
+        within = wait_seconds(self.settings, block_seconds)
         try:
             publish = partial(self._publish_many, pairs, within_seconds=within)
             outcomes = self.outages.publish_many(pairs, publish)

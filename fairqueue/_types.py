@@ -59,8 +59,7 @@ class Tick(NamedTuple):
         return f"{self.schedule}|{self.expected}|{at}|{following}|{self.missed}"
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """Rules for one publish: capacity, fencing by its parent job, and uniqueness."""
 
     exempt: bool = False
@@ -75,16 +74,25 @@ class Admission:
     """Seconds from the publish for which the key is held; None: until the job ends."""
     without_workspace: bool = False
     """Count it as a job that named no workspace."""
-    is_new: bool = False
-    """The job's id was just made: no publish of it can have come before this one."""
     retry_of: int | None = None
     """Of an exempt job: the fence of the job that it retries, whose unique key it takes over."""
-    other_id: str | None = field(default=None, compare=False)
-    """The id that it gets where another job has its own, which is its framework's."""
     tick: Tick | None = None
     """The publish is for this tick of a schedule of its workspace."""
-    on_unavailable: str = field(default="raise", compare=False)
+    is_new: bool = False
+    """The job's id was just made: no publish of it can have come before this one."""
+    other_id: str | None = None
+    """The id that it gets where another job has its own, which is its framework's."""
+    on_unavailable: str = "raise"
     """What becomes of it while its store is away; the store itself does not read this."""
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether it has none of the rules, which are the fields before ``is_new``."""
+        return self[:_RULES] == _USUAL
+
+
+_RULES = Admission._fields.index("is_new")
+_USUAL = Admission()[:_RULES]
 
 
 class Outcome(str, Enum):

@@ -32,7 +32,7 @@ def check_name(kind: str, name: object) -> str:
     Any UTF-8 text of at most ``MAX_BYTES[kind]`` bytes is allowed: names are percent-encoded
     before they become part of a Redis key. A workspace may also be an int or a UUID.
     """
-    if kind == "workspace":
+    if kind == "workspace" and not isinstance(name, str):
         name = text_of_id(name)
     if not isinstance(name, str):
         allowed = "a str, an int or a UUID" if kind == "workspace" else "a str"
@@ -41,7 +41,13 @@ def check_name(kind: str, name: object) -> str:
         )
     if not name and kind not in EMPTY_ALLOWED:
         raise ConfigurationError(f"a {kind} name must not be empty")
-    return _check_bytes(kind, name)
+    size = len(name) if name.isascii() else _size(f"{kind} name", name)
+    if size > MAX_BYTES[kind]:
+        raise ConfigurationError(
+            f"the {kind} name {name[:40]!r}… is {size} bytes long, "
+            f"at most {MAX_BYTES[kind]} are allowed; shorten or hash it"
+        )
+    return name
 
 
 def name_or_none(kind: str, name: object) -> str | None:
@@ -68,7 +74,8 @@ def check_text(kind: str, text: object) -> str:
     """Return an id or similar text, of any length, if it can be stored as UTF-8."""
     if not isinstance(text, str):
         raise ConfigurationError(f"a {kind} must be a str, not {type(text).__name__}")
-    _size(kind, text)
+    if not text.isascii():
+        _size(kind, text)
     return text
 
 
@@ -79,16 +86,6 @@ def _size(kind: str, text: str) -> int:
         raise ConfigurationError(
             f"the {kind} {ascii(text)[:80]} is not valid UTF-8 (it contains a lone surrogate)"
         ) from None
-
-
-def _check_bytes(kind: str, name: str) -> str:
-    size = len(name) if name.isascii() else _size(f"{kind} name", name)
-    if size > MAX_BYTES[kind]:
-        raise ConfigurationError(
-            f"the {kind} name {name[:40]!r}… is {size} bytes long, "
-            f"at most {MAX_BYTES[kind]} are allowed; shorten or hash it"
-        )
-    return name
 
 
 def check_namespace(name: object) -> str:

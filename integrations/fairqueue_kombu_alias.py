@@ -12,6 +12,9 @@ with such a URL load it.
 
 A plugin of pytest may load it before pytest rewrites the assertions of packages with plugins. This
 one has no assertion, and says PYTEST_DONT_REWRITE, so that pytest does not warn of that.
+
+The program ``celery`` loads the commands of all packages at each start, for any broker. So it gets
+a stand-in for ``celery fairqueue``, which imports the commands when it is called.
 """
 
 from __future__ import annotations
@@ -44,6 +47,22 @@ def add_aliases() -> None:
 
     for scheme in SCHEMES:
         TRANSPORT_ALIASES.setdefault(scheme, TRANSPORT)
+
+
+def __getattr__(name: str) -> Any:
+    """Make ``celery_commands``, which needs click: only Celery's program asks for it."""
+    if name != "celery_commands":
+        raise AttributeError(name)
+    import click  # noqa: PLC0415 - see above
+
+    class Commands(click.Command):
+        """Becomes the group of commands when it is called."""
+
+        def make_context(self, *args: Any, **options: Any) -> click.Context:
+            group: click.Group = importlib.import_module("fairqueue.cli").of_celery
+            return group.make_context(*args, **options)
+
+    return Commands("fairqueue", help="See and steer this app's fair queues.")
 
 
 class _BeforeApps(MetaPathFinder):

@@ -12,6 +12,7 @@ from typing import TypeGuard, TypeVar
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job, Published
+from fairqueue._validation import seconds_from_zero
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 1.0
@@ -21,9 +22,12 @@ T = TypeVar("T")
 
 
 def wait_seconds(settings: Settings, requested: float | None) -> float:
-    """Return how long a publish may wait: as requested, else the setting; 0: not at all."""
+    """Return how long a publish may wait: as requested, else the setting; 0: not at all.
+
+    Raises ConfigurationError if no time was requested.
+    """
     if requested is not None:
-        return requested
+        return seconds_from_zero("block_seconds", requested)
     return settings.block_seconds if settings.on_full == "block" else 0.0
 
 

@@ -34,7 +34,7 @@ def under_another_id(
     is_repeated = isinstance(published, Published) and published.outcome is Outcome.REPEATED
     if not is_repeated or not other_id or store.is_stored(job):
         return None
-    return replace(job, id=other_id), replace(admission, other_id=None)
+    return replace(job, id=other_id), admission._replace(other_id=None)
 
 
 def publish_one(

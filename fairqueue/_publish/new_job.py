@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -88,8 +88,8 @@ def checked(
     is_new = not new.job_id if is_new is None else is_new
     away = _on_unavailable(new, settings)
     return job, Admission(
-        *(new.exempt, group, new.parent_fence, key, unique_for, missing, is_new),
-        *(new.retry_of, new.other_id, new.tick, away),
+        *(new.exempt, group, new.parent_fence, key, unique_for, missing),
+        *(new.retry_of, new.tick, is_new, new.other_id, away),
     )
 
 
@@ -122,7 +122,7 @@ def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admi
     """
     ids = "\n".join(f"{job.queue} {job.id}" for job, _ in pairs)
     name = hashlib.blake2b(ids.encode(), digest_size=16).hexdigest()
-    return [(job, replace(admission, group=f"={name}")) for job, admission in pairs]
+    return [(job, admission._replace(group=f"={name}")) for job, admission in pairs]
 
 
 def _seconds_or_none(name: str, value: Any) -> float | None:

@@ -132,7 +132,7 @@ class Library:
 
     def __init__(self, read: Read = read_source) -> None:
         self._read = read
-        self._headers: dict[str, tuple[tuple[str, ...], bool]] = {}
+        self._header = cache(self._read_header)
 
     def arguments_of(self, operation: str) -> tuple[str, ...]:
         """Name its arguments. Raises KeyError if there is no such operation."""
@@ -142,15 +142,11 @@ class Library:
         """Whether it may change anything."""
         return self._header(operation)[1]
 
-    def _header(self, operation: str) -> tuple[tuple[str, ...], bool]:
-        known = self._headers.get(operation)
-        if known is None:
-            if operation not in operations():
-                raise KeyError(operation)
-            text = self._read(operation)
-            known = header(text, "ARGV"), header(text, "WRITES") != ("nothing",)
-            self._headers[operation] = known
-        return known
+    def _read_header(self, operation: str) -> tuple[tuple[str, ...], bool]:
+        if operation not in operations():
+            raise KeyError(operation)
+        text = self._read(operation)
+        return header(text, "ARGV"), header(text, "WRITES") != ("nothing",)
 
     @cached_property
     def functions(self) -> dict[str, str]:

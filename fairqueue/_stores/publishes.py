@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -143,4 +143,4 @@ class Publishes:
 @lru_cache(maxsize=8)
 def _without_group(admission: Admission) -> Admission:
     """Return the rules without the group; all jobs of a group share the result."""
-    return replace(admission, group=None)
+    return admission._replace(group=None)

@@ -73,14 +73,11 @@ def publish_text(job: Job, admission: Admission, shards: str = "", *, names: boo
     ``names``: register its task, too.
     """
     how = str((not admission.is_new) + 2 * names) + shards
-    if job.delay_seconds or job.expires_seconds is not None or admission not in _USUAL:
+    if job.delay_seconds or job.expires_seconds is not None or not admission.is_usual:
         how = ",".join((how, *_options(job, admission)))
     if admission.tick is not None:
         how += ";" + admission.tick.text()
     return f"{how} {job_text(job)}"
-
-
-_USUAL = Admission(), Admission(is_new=True)
 
 
 def _options(job: Job, admission: Admission) -> Sequence[str]:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -160,7 +160,7 @@ class Batch:
 
     def _interrupted(self, error: PublishInterrupted) -> None:
         for one in self._waiting:  # some of them may be stored
-            one.admission = replace(one.admission, is_new=False)
+            one.admission = one.admission._replace(is_new=False)
         raised = BatchInterrupted(str(error))
         raised.stored = tuple(self._stored)
         raised.unknown = tuple(one.name for one in self._waiting)

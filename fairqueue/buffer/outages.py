@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+from fairqueue._later import Later
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
 from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS, CircuitBreaker
@@ -24,8 +24,12 @@ from fairqueue._tally import Tally
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
-from fairqueue.buffer.spool import REFUSE, RETRY, SENT, Kept, Spool, checked_folder, spools_in
 from fairqueue.errors import FairQueueError, StoreUnavailable
+
+if TYPE_CHECKING:
+    from fairqueue.buffer import spool as spools
+else:
+    spools = Later("fairqueue.buffer.spool")  # with SQLite: most processes keep no job
 
 log = logging.getLogger("fairqueue.buffer")
 
@@ -58,7 +62,7 @@ class Outages:
         self._store, self._clone, self._tally = store, clone, tally
         self._settings, path = settings, settings.buffer_path
         check_on_unavailable(settings.on_unavailable, settings)
-        self._folder = path and checked_folder(path)
+        self._folder = path and spools.checked_folder(path)
         self._throttle = Throttle(LOG_EVERY_SECONDS)
         self._begin()
         _all.add(self)
@@ -66,9 +70,10 @@ class Outages:
     def _begin(self) -> None:
         self._lock = native_lock()
         self._breakers: dict[str, CircuitBreaker] = {}
-        self._spools: list[Spool] = []
+        self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
-        self._looked_at = WeakKeyDictionary[Spool, tuple[set[Store], int]]()
+        self._looked_at: WeakKeyDictionary[spools.Spool, tuple[set[Store], int]]
+        self._looked_at = WeakKeyDictionary()
         """The shards that were away, and the last job of a spool that was looked at then."""
         self._stopped: threading.Event | None = None
         self._sender: Any = None
@@ -134,7 +139,8 @@ class Outages:
     @property
     def is_away(self) -> bool:
         """Whether a server is known to be away."""
-        return any(each.publishes.is_shut for each in list(self._breakers.values()))
+        known = list(self._breakers.values())
+        return bool(known) and any(each.publishes.is_shut for each in known)
 
     def ran_inline(self) -> None:
         """Count a task that ran in the process that would have published it."""
@@ -183,16 +189,16 @@ class Outages:
     def _keep(self, pairs: Sequence[Pair], error: StoreUnavailable) -> None:
         """Buffer jobs, or raise the error of the outage."""
         new = not error.may_be_stored
-        jobs = [(job, replace(how, is_new=how.is_new and new)) for job, how in pairs]
+        jobs = [(job, how._replace(is_new=how.is_new and new)) for job, how in pairs]
         most = self._settings.buffer_jobs
         with self._lock:
             if self._rows + len(jobs) > most or self._folder is None:
                 raise _told(error, f"the buffer is full: {self._rows} of {most} jobs")
             try:
                 if not self._spools:
-                    self._spools.append(Spool.create(self._folder))
+                    self._spools.append(spools.Spool.create(self._folder))
                 self._spools[0].put(self._store.store_id, jobs)
-            except (OSError, sqlite3.Error) as reason:
+            except (OSError, spools.Error) as reason:
                 raise _told(error, f"{self._folder} cannot keep the job: {reason}") from reason
             self._rows += len(jobs)
 
@@ -226,14 +232,14 @@ class Outages:
 
     def adopt(self) -> None:
         """Take the spools of ended processes that have jobs of this store."""
-        for path in spools_in(self._folder) if self._folder else ():
-            with suppress(sqlite3.Error, OSError):  # one that cannot be read holds up no other
-                self._use(Spool.adopt(path))
+        for path in spools.spools_in(self._folder) if self._folder else ():
+            with suppress(spools.Error, OSError):  # one that cannot be read holds up no other
+                self._use(spools.Spool.adopt(path))
 
-    def _use(self, spool: Spool | None) -> None:
+    def _use(self, spool: spools.Spool | None) -> None:
         try:
             if spool and (rows := self._rows_in(spool)):
-                spool.change(RETRY)
+                spool.change(spools.RETRY)
                 with self._lock:
                     self._spools.append(spool)
                     self._rows += rows
@@ -242,7 +248,7 @@ class Outages:
             if spool:
                 spool.close()
 
-    def _rows_in(self, spool: Spool) -> int:
+    def _rows_in(self, spool: spools.Spool) -> int:
         waiting, refused, _ = spool.counts(self._store.store_id)
         return waiting + refused
 
@@ -257,14 +263,14 @@ class Outages:
         for spool in rows.keys() - self._spools:
             spool.close()
 
-    def _send_all(self, spool: Spool) -> None:
+    def _send_all(self, spool: spools.Spool) -> None:
         """Send each job once; where one must wait, all that follow it to its shard do, too."""
         closed, last = self._looked_at.pop(spool, (set[Store](), 0))
         if not (closed and all(map(_is_away, closed))):
             closed, last = set(), 0
         while kept := self._waiting(spool, last):
             last = kept[-1].number
-            jobs: dict[Store, list[Kept]] = {}
+            jobs: dict[Store, list[spools.Kept]] = {}
             for each in kept:
                 jobs.setdefault(self._home(each.job.workspace), []).append(each)
             for shard, some in jobs.items():
@@ -274,11 +280,11 @@ class Outages:
                 break
         self._looked_at[spool] = closed, last
 
-    def _waiting(self, spool: Spool, after: int) -> list[Kept]:
+    def _waiting(self, spool: spools.Spool, after: int) -> list[spools.Kept]:
         with self._lock:
             return spool.waiting(self._store.store_id, after)
 
-    def _send(self, spool: Spool, kept: Sequence[Kept], tries: int = TRIES) -> bool:
+    def _send(self, spool: spools.Spool, kept: Sequence[spools.Kept], tries: int = TRIES) -> bool:
         """Send jobs of one shard; False: it takes none at present.
 
         What fails while the server takes jobs is sent job by job, to find the one that fails.
@@ -295,10 +301,12 @@ class Outages:
             self._tally.counted("buffer_sent", each.job.queue)
         return True
 
-    def _failed(self, spool: Spool, kept: Sequence[Kept], error: Exception, tries: int) -> bool:
+    def _failed(
+        self, spool: spools.Spool, kept: Sequence[spools.Kept], error: Exception, tries: int
+    ) -> bool:
         with self._lock:
-            spool.change(SENT)
-        kept = [replace(each, admission=replace(each.admission, is_new=False)) for each in kept]
+            spool.change(spools.SENT)
+        kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
         job, first = kept[0].job, kept[0].number
         shard = self._store.expected_home(job.workspace)
         refusal = _probed(shard)
@@ -311,7 +319,7 @@ class Outages:
             return self._send(spool, kept, tries - 1)
         elif refusal is None:
             with self._lock:
-                spool.change(REFUSE, [(str(error) or repr(error), first)])
+                spool.change(spools.REFUSE, [(str(error) or repr(error), first)])
         if self._throttle.passes():
             text = "buffered job %r of workspace %r is not sent: %s"
             log.error(text, job.id, job.workspace, error)
@@ -342,7 +350,7 @@ def _probed(shard: Store) -> Exception | None:
 
 
 _all = WeakSet[Outages]()
-_of_parents: list[Spool] = []
+_of_parents: list[spools.Spool] = []
 
 
 def _begin_in_child() -> None:

@@ -25,6 +25,7 @@ from fairqueue._stores.publishes import BYTES_AT_ONCE, PUBLISHED_AT_ONCE
 from fairqueue._types import Admission, Job
 from fairqueue.errors import ConfigurationError
 
+Error = sqlite3.Error
 OF_JOB = ("id", "workspace", "queue", "task", "priority", "delay_seconds", "expires_seconds")
 OF_ADMISSION = ("unique_key", "unique_for", "without_workspace", "other_id")
 TABLE = """CREATE TABLE IF NOT EXISTS jobs (

@@ -174,7 +174,7 @@ def test_each_group_is_decided_by_itself(world: World) -> None:
 def test_exempt_jobs_of_a_group_need_no_room(world: World) -> None:
     """They are accepted, however full it is."""
     world.limit(capacity=0)
-    pairs = [(one, replace(how, exempt=True)) for one, how in jobs(3, group="g")]
+    pairs = [(one, how._replace(exempt=True)) for one, how in jobs(3, group="g")]
     assert outcomes(world.store.publish_many(pairs)) == [Outcome.CREATED] * 3
 
 

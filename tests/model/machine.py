@@ -222,7 +222,7 @@ class Moves(RuleBasedStateMachine):
         Of many flows a call reads those which it is about, and writes them last: calls for one job
         each would leave them in another order. So with ``many_flows`` both make the one call.
         """
-        pairs = [(self._numbered(job), replace(how, group=None)) for job, how in batch]
+        pairs = [(self._numbered(job), how._replace(group=None)) for job, how in batch]
         if self.published:
             again = data.draw(st.lists(st.sampled_from(self.published[-6:]), max_size=1))
             pairs += [(job, Admission()) for job in again]
@@ -258,7 +258,7 @@ class Moves(RuleBasedStateMachine):
         """Publish new jobs of one group in one call: all are accepted, or all refused."""
         name = f"whole {next(self.serial)}"
         pairs = [
-            (self._numbered(job), replace(how, group=name, unique_key=None)) for job, how in batch
+            (self._numbered(job), how._replace(group=name, unique_key=None)) for job, how in batch
         ]
         self._settle_what_is_due()
         done = self.both(lambda store: _plain_errors(store.publish_many(pairs)))

@@ -185,8 +185,8 @@ class RedisEngine(Engine):
     def watch(self) -> None:
         """Check the policy again, which ``CONFIG SET`` may have changed."""
         with self._guarded():
-            found = health.durability(self.client)
-        danger = found and danger_of(found.maxmemory_policy, confirms=self._replicas.least > 0)
+            policy = health.policy_of(self.client)
+        danger = policy and danger_of(policy, confirms=self._replicas.least > 0)
         if danger:
             warn(danger.text)
 

@@ -44,9 +44,14 @@ def memory(client: Any) -> rows.Memory | None:
     return rows.Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
 
 
+def policy_of(client: Any) -> str | None:
+    """Return the server's maxmemory-policy; None: INFO is refused, or does not have it."""
+    return _info(client, "memory").get("maxmemory_policy")
+
+
 def durability(client: Any) -> rows.Durability | None:
     """Return the server's durability; None: INFO is refused, or does not have it."""
-    policy = _info(client, "memory").get("maxmemory_policy")
+    policy = policy_of(client)
     if policy is None:
         return None
     appends = bool(_info(client, "persistence").get("aof_enabled"))

@@ -6,7 +6,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from math import inf
 
@@ -120,7 +119,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         parent = self.of_fence(fence)
         if parent is None or not parent.is_leased(fence):
             raise LeaseLost(job.id, job.workspace)
-        return replace(admission, parent_fence=None)
+        return admission._replace(parent_fence=None)
 
     def publish_many(
         self,

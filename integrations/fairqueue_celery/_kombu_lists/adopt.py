@@ -37,7 +37,7 @@ ASIDE = "fairqueue.import.aside"  # hash at the source: "id queue" -> message
 ADOPT_AT_ONCE = 500
 SHORTEST_REST_SECONDS = 0.5
 LONGEST_REST_SECONDS = 5.0
-RESTORE_EVERY_SECONDS = 10.0
+RESTORE_EVERY_SECONDS = 60.0
 RESTORE_AT_ONCE = 100
 
 READ = "read"
@@ -179,7 +179,7 @@ class Adopter:
         self._lists = KombuLists(following_client(broker.url), layout)
         self._adoption = Adoption(core, self._lists)
         self._rest_seconds = SHORTEST_REST_SECONDS
-        self._restore_throttle = Throttle(RESTORE_EVERY_SECONDS)
+        self._restore_throttle = Throttle(min(RESTORE_EVERY_SECONDS, visibility_seconds))
 
     @translated_redis_errors()
     def look(self) -> float:

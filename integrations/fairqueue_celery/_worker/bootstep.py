@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from contextlib import suppress
@@ -59,7 +60,9 @@ class Fairness(bootsteps.StartStopStep):
 
     def _adapt(self, parent: Any) -> None:
         reject_unreadable(parent)
-        if not isinstance(parent.pool, PreforkPool):
+        if isinstance(parent.pool, PreforkPool):
+            gc.freeze()  # a collection in a child would copy what it shares with its siblings
+        else:
             in_process.adapt(parent.pool)  # a strategy keeps its method
         batches.adapt(parent.pool)
         self._consumer = parent

@@ -50,6 +50,21 @@ def test_it_never_raises() -> None:
     assert out == "(None, None, 'application/x-fairqueue')"
 
 
+def test_celerys_program_imports_no_commands_before_they_are_called() -> None:
+    """Also a worker of another broker loads the groups of all packages at its start."""
+    out = run(
+        "import sys\n"
+        "from celery.bin.celery import celery\n"
+        "print(celery.commands['fairqueue'].get_short_help_str())\n"
+        "print('fairqueue' in sys.modules, 'pydantic' in sys.modules)\n"
+        "from fairqueue.cli import of_celery\n"
+        "print(of_celery.get_short_help_str())"
+    )
+    help_text, imported, of_group = out.splitlines()
+    assert imported == "False False"
+    assert help_text == of_group
+
+
 def test_importing_the_package_is_enough_without_entry_points() -> None:
     """A frozen app imports fairqueue_celery itself."""
     out = run(
