@@ -94,6 +94,7 @@ class FairQueue(Operators):
         self.endings = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
         self.presence = self._claimer.presence
+        self.history.node = lambda: self.presence.node
         """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
         core = Core(self._connection, self.settings, self.publish_many, self.registry)
@@ -363,15 +364,26 @@ class FairQueue(Operators):
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
-    def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0, details: str = "") -> None:
+    def reject(
+        self,
+        lease: Lease,
+        *,
+        reason: str,
+        seconds: float = 0.0,
+        details: str = "",
+        is_noted: bool = False,
+    ) -> None:
         """Move a job to the dead letters of its workspace; LeaseLost if its lease was lost.
 
-        The last 8,000 characters of ``details`` are kept, such as a traceback.
+        The last 8,000 characters of ``details`` are kept, such as a traceback. ``is_noted`` (for
+        adapters): its run is in the history, or there was none.
         """
         done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
         self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
+        if not is_noted:
+            self.history.note(lease.job, "rejected", seconds, reason)
 
     def renew(self, progress: Sequence[tuple[int, float]], *, owner: str | None = None) -> Renewed:
         """Extend leases, given (fence, worker-seconds so far); say which are lost or cancelled.

@@ -75,7 +75,7 @@ def count_(core: FairQueue, **chosen: Any) -> Answer:
         ]
         for row in rows
     ]
-    text = table(COUNT_HEAD, shown) if rows else "No dead letters."
+    text = table(COUNT_HEAD, shown, right=COUNT_HEAD[2:3]) if rows else "No dead letters."
     return Answer({"total": sum(row.count for row in rows), "counts": [*map(asdict, rows)]}, text)
 
 

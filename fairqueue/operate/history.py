@@ -37,6 +37,8 @@ class History:
 
     def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._most = connected, settings.history
+        self.node: Callable[[], str] = str
+        """Returns the name of this worker's node; an empty one stands for its process."""
         self._writer = BackgroundWriter[str](
             "history",
             lambda: nullcontext(self._write),
@@ -85,7 +87,7 @@ class History:
             "task_id": message_id_of(job.id)[:MOST_NAME],
             "outcome": outcome,
             "seconds": round(seconds, 3),
-            "worker": process_name(),
+            "worker": self.node() or process_name(),
             "error": "" if error is None else _first_line(error),
         }
         self._writer.add(json.dumps(told))

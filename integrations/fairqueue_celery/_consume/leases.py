@@ -236,7 +236,8 @@ class HeldLeases:
         try:
             if held.verdict is Verdict.DROP:
                 details, seconds = held.failure or "", held.seconds()
-                self._core.reject(held.lease, reason=held.reason, seconds=seconds, details=details)
+                told = {"reason": held.reason, "details": details}
+                self._core.reject(held.lease, seconds=seconds, is_noted=True, **told)
             else:
                 self._core.release(
                     held.lease,
