@@ -257,7 +257,8 @@ def _position(position: QueuePosition, found: Why) -> Context:
 
 def _listing(columns: Sequence[Column], empty: str, pauses: str = "") -> Context:
     """Say how a list is laid out; ``pauses``: what its rows are, where these may be paused."""
-    return {"columns": columns, "empty": empty, "pauses": pauses, "order": ""}
+    told = {"columns": columns, "empty": empty, "pauses": pauses, "order": ""}
+    return told | {"where": {}, "fields": ()}
 
 
 def _queues(view: View, query: Query) -> Context:
@@ -292,9 +293,12 @@ def _acts(view: View, query: Query) -> Context:
 
 
 def _history(view: View, query: Query) -> Context:
-    rows = view.once("finished", partial(view.queue.history.list, most=MOST_HISTORY))
-    empty = "Nothing is kept: workers with the setting history=N keep the last jobs that ended."
-    return _listing(HISTORY, empty) | _paged(rows, query)
+    where = {kind: query[kind] for kind in HISTORY_FIELDS if query.get(kind)}
+    read = partial(view.queue.history.list, most=MOST_HISTORY, **where)
+    rows = view.once(f"finished {sorted(where.items())}", read)
+    empty = "No such run is kept: workers with the setting history=N keep the last that ended."
+    listing = _listing(HISTORY, empty) | _paged(rows, query)
+    return listing | {"where": where, "fields": HISTORY_FIELDS}
 
 
 def _schedules(view: View, query: Query) -> Context:
@@ -316,6 +320,7 @@ def _limits(view: View, query: Query) -> Context:
 
 CHOICES = ("workspace", "queue", "task")
 SECTIONS = {JobState.RUNNING: "/running", JobState.DEAD: "/dead", JobState.UNKNOWN: "/history"}
+HISTORY_FIELDS = ("workspace", "task", "outcome")
 DEAD_FIELDS = ("reason", "error", "since", "until")
 
 
@@ -365,7 +370,6 @@ def _job(view: View, query: Query) -> Context:
     if status is not None and status.queue:
         where = {"workspace": status.workspace, "queue": status.queue}
         payload = view.queue.jobs.payload(status.job_id, **where)
-    workers = view.once("workers", view.queue.views.workers) if found.detail else []
     return {
         "job": job,
         "section": SECTIONS.get(found.state, "/waiting"),
@@ -375,7 +379,7 @@ def _job(view: View, query: Query) -> Context:
         "reason": masked(letter.reason) if letter else "",
         "error": last_line(letter.details) if letter else "",
         "details": masked(letter.details) if letter else "",
-        "node": next((row.worker for row in workers if row.owner == found.detail), ""),
+        "node": found.nodes.get(found.detail or "", ""),
         "attempts": _attempts(found),
         "runs": view.queue.history.list(workspace=name or found.workspace, job_id=job, most=PAGE),
         "called": shown(payload or b""),
@@ -403,7 +407,7 @@ def _attempts(found: Why) -> list[Context]:
             "held": start.ended - start.claimed,
             "begin": max(0.0, (start.claimed - job.published) / whole),
             "end": min(1.0, (start.ended - job.published) / whole),
-            "owner": start.owner,
+            "worker": found.nodes.get(start.owner, start.owner),
             "outcome": start.outcome,
         }
         for start in starts

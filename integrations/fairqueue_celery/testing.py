@@ -124,7 +124,7 @@ class CeleryJobs(Jobs):
         args, kwargs, embed = self._body(raw)
         task = self._app.tasks.get(job.task)
         if task is None:
-            self.queue.reject(lease, reason=f"unknown task {job.task}", is_noted=True)
+            self.queue.reject(lease, reason=f"unknown task {job.task}")
             raise NotRegistered(f"task {job.task!r} is not registered in app {self._app.main!r}")
         request = _request(raw, args, kwargs, embed)
         context = JobContext(

@@ -142,7 +142,7 @@ class Claims:
         """Move the job to the dead letters of its workspace."""
         try:
             with translated_errors:
-                self.core.reject(lease, reason=reason, details=details, is_noted=True)
+                self.core.reject(lease, reason=reason, details=details)
         except LeaseLost:
             logger.info("job %r was not moved to the dead letters: its lease is lost", lease.job.id)
         self.keeper.forget(lease.fence)

@@ -91,8 +91,9 @@ def test_a_plain_reject_is_noted(world: World) -> None:
         for _ in range(2):
             queue.publish(b"", queue="q", workspace="a")
         noted, rejected = queue.claim(["q"], 2).leases
-        queue.reject(noted, reason="failed", is_noted=True)
         queue.reject(rejected, reason="token=abc is wrong", seconds=0.25)
+        queue.history.is_of_adapter = True
+        queue.reject(noted, reason="failed")
         queue.history.flush()
         (row,) = queue.history.list()
     assert (row.outcome, row.error, row.worker) == (

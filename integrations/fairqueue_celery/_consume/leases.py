@@ -236,8 +236,7 @@ class HeldLeases:
         try:
             if held.verdict is Verdict.DROP:
                 details, seconds = held.failure or "", held.seconds()
-                told = {"reason": held.reason, "details": details}
-                self._core.reject(held.lease, seconds=seconds, is_noted=True, **told)
+                self._core.reject(held.lease, reason=held.reason, seconds=seconds, details=details)
             else:
                 self._core.release(
                     held.lease,

@@ -154,7 +154,9 @@ class FollowedRequest:
                 self._end()
                 return None
             if not isinstance(error, (WaitsForChild, LeaseEnded)):
-                self._count(_outcome_of(error), error)
+                self._count(
+                    _outcome_of(error), error.reason if isinstance(error, Reject) else error
+                )
             self._held.counted = isinstance(error, COUNTED)
             if self._is_to_be_kept(error):
                 self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
