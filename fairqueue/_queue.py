@@ -93,7 +93,7 @@ class FairQueue(Operators):
         self._claimer = self._introduced = Claimers(self.store, self.settings)
         self.endings = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
-        self.presence = self._claimer.presence
+        self.presence = self.history.presence = self._claimer.presence
         """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
         self._own_limits = OwnLimits(self.settings, self.store, authoritative=authoritative)
         core = Core(self._connection, self.settings, self.publish_many, self.registry)
@@ -324,7 +324,7 @@ class FairQueue(Operators):
         """
         seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
         self._finish(lease, Ending.ACK, seconds_from_zero("seconds", seconds))
-        self.history.note(lease.job, "succeeded", seconds)
+        self.history.note_plain(lease.job, "succeeded", seconds)
 
     def ack_early(self, lease: Lease) -> None:
         """Never redeliver this job; it keeps its slot until it is acked or its lease expires.
@@ -373,6 +373,7 @@ class FairQueue(Operators):
         self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
         if not done:
             raise LeaseLost(lease.job.id, lease.job.workspace)
+        self.history.note_plain(lease.job, "rejected", seconds, reason)
 
     def renew(self, progress: Sequence[tuple[int, float]], *, owner: str | None = None) -> Renewed:
         """Extend leases, given (fence, worker-seconds so far); say which are lost or cancelled.

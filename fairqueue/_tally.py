@@ -144,14 +144,19 @@ def _join(rows: Rows, others: Iterable[tuple[Names, list[int]]]) -> None:
 
 
 def _busiest(rows: Rows) -> Happened:
-    """Join workspaces where jobs are hardly more than rows: a row costs the store most."""
+    """Join workspaces, and then tasks, where jobs are hardly more than rows: a row costs most."""
     size = {
         names: row[STARTS] + row[REJECTIONS] + row[WORKED] / SLOT for names, row in rows.items()
     }
     most = max(LEAST_ROWS, int(sum(size.values())) // JOBS_OF_A_ROW)
     ordered = sorted(rows.items(), key=lambda item: -size[item[0]])
     kept: Rows = dict(ordered[:most])
-    _join(kept, (((OTHER, *names[1:]), row) for names, row in ordered[most:]))
+    joined: Rows = {}
+    _join(joined, (((OTHER, *names[1:]), row) for names, row in ordered[most:]))
+    if len(joined) > most:
+        others, joined = joined, {}
+        _join(joined, (((OTHER, queue, OTHER), row) for (_, queue, _), row in others.items()))
+    _join(kept, joined.items())
     return [*kept.items()]
 
 

@@ -170,6 +170,8 @@ class Why:
     that is known."""
     waits: tuple[str, ...] = ()
     """Running jobs that wait for the result of a job which has no free slot, and the remedy."""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """The names of the nodes of owners that run or ran the job, as far as they are known."""
 
     @property
     def observing(self) -> bool:
@@ -209,7 +211,7 @@ def explain_state(found: Why) -> str:
 def _job_state(found: Why) -> str:
     workspace = f"workspace {printable(found.workspace or '')}"
     age = duration(None if found.since is None else found.now - found.since)
-    detail = printable(found.detail or "")
+    detail = printable(found.nodes.get(found.detail or "", found.detail or ""))
     progress = found.job and found.job.progress
     says = f"; it says {progress}" if progress else ""
     return {
@@ -231,7 +233,7 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
-    yield from explain_starts(found.job.starts if found.job else ())
+    yield from explain_starts(found.job.starts if found.job else (), found.nodes)
     yield from explain_steps(found.job)
     yield from _unknown_task(found)
     if not found.positions:
@@ -255,12 +257,12 @@ def explain_called(called: Arguments) -> Iterator[str]:
         yield f"{'arguments' if called.task_id else 'payload'} {printable(called.text)}"
 
 
-def explain_starts(starts: Iterable[Delivery]) -> Iterator[str]:
+def explain_starts(starts: Iterable[Delivery], nodes: Mapping[str, str]) -> Iterator[str]:
     """A line for each start that is over."""
     for n, start in enumerate(starts, 1):
-        held = duration(start.ended - start.claimed)
+        held, node = duration(start.ended - start.claimed), nodes.get(start.owner, start.owner)
         yield (
-            f"start {n}: {moment(start.claimed)} on {printable(start.owner)}, held {held}, "
+            f"start {n}: {moment(start.claimed)} on {printable(node)}, held {held}, "
             f"{duration(start.seconds)} of work, {start.outcome}"
         )
 

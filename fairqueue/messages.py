@@ -51,6 +51,11 @@ def masked(text: str) -> str:
     return _IN_TEXT.sub(rf"\1{HIDDEN}", text)
 
 
+def last_line(details: str) -> str:
+    """Return the last line of a traceback, which is the error, without secrets."""
+    return masked(details.rstrip().rpartition("\n")[2].strip())
+
+
 def arguments_of(payload: bytes) -> Arguments:
     """Read a payload; a message of another form, or a damaged one, has no arguments."""
     try:

@@ -55,9 +55,11 @@ def count_jobs(count: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A duration for people: ``0.4 s``, ``12 s``, ``3 m 05 s``, ``2 h 03 m``."""
+    """A duration for people: ``24 ms``, ``0.4 s``, ``12 s``, ``3 m 05 s``, ``2 h 03 m``."""
     if seconds is None:
         return "–"
+    if 0 < seconds < 0.0995:  # noqa: PLR2004 - what rounds to 0.1 s is shown as such
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:  # noqa: PLR2004 - what rounds to 10 is shown without a tenth
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

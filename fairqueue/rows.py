@@ -399,7 +399,7 @@ class FinishedJob:
     task_id: str
     """The framework's id."""
     outcome: str
-    """``succeeded``, ``failed`` or ``retried``."""
+    """``succeeded``, ``failed``, ``retried``, ``rejected`` or ``ignored``."""
     seconds: float
     """How long its run took."""
     worker: str

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from fairqueue._activity import Activity
 from fairqueue._types import DeadLetter
-from fairqueue.messages import in_a_list, masked
+from fairqueue.messages import in_a_list, last_line, masked
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (
     Act,
@@ -44,8 +44,8 @@ class Column(NamedTuple):
     hover: Callable[[Any], float | None] | None = None
     """Returns the point in time to show on hover."""
     kind: str = "num"
-    """``"num"``, ``"name"``, ``"state"``, ``"bar"`` (of a row with ``progress``) or ``""``; numbers
-    are aligned to the right."""
+    """``"num"``, ``"name"``, ``"state"``, ``"bar"`` (of a row with ``progress``), ``"reason"``
+    (wrapped) or ``""``; numbers are aligned to the right."""
     is_wide: bool = False
     """Whether to hide it on a narrow screen."""
 
@@ -269,16 +269,16 @@ ACTS = (
 HISTORY = (
     Column("ended", lambda row: moment(row.time), kind=""),
     Column("outcome", lambda row: row.outcome, kind="state"),
-    Column("workspace", lambda row: printable(row.workspace), kind="name", is_wide=True),
-    Column("queue", lambda row: printable(row.queue), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.task) or NOTHING, kind="name", is_wide=True),
+    WORKSPACE._replace(is_wide=True),
+    _name("queue", "queue", is_wide=True),
+    _name("task", "task"),
     _name(
         "job",
         "task_id",
         link=lambda row: Link("/job", {"id": row.task_id, "workspace": row.workspace}),
     ),
-    Column("error", lambda row: printable(row.error) or NOTHING, kind="name"),
-    Column("seconds", lambda row: f"{row.seconds:.3g}"),
+    Column("error", lambda row: printable(row.error) or NOTHING, kind="reason"),
+    Column("took", lambda row: duration(row.seconds)),
     Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
 )
 HAPPENED = (
@@ -311,6 +311,10 @@ def _called(row: DeadLetter) -> dict[str, str]:
     return in_a_list(row.job.payload)
 
 
+def _reason(row: DeadLetter) -> str:
+    return printable(": ".join(filter(None, (masked(row.reason), last_line(row.details)))))
+
+
 DEAD_LETTERS = (
     Column(
         "job",
@@ -332,6 +336,6 @@ DEAD_LETTERS = (
         kind="name",
         is_wide=True,
     ),
-    Column("reason", lambda row: printable(masked(row.reason)), kind="name"),
+    Column("reason", _reason, kind="reason"),
     Column("died", lambda row: moment(row.died)),
 )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
 from heapq import nsmallest
-from itertools import count, islice
+from itertools import islice
 from typing import Any, Literal
 
 from fairqueue._activity import Happened
@@ -318,14 +318,13 @@ class ListStore(OperatorStore):
         if not choice.workspace:
             found = sorted(self.dead_workspaces(since=choice.since))
             names = list(dict.fromkeys(name for _, name, _ in found))
-        for name in names:
-            yield from self._chosen_of(name, choice, payloads=payloads)
+        return self.letters_of(names, choice, payloads=payloads)
 
-    def _chosen_of(
-        self, workspace: str, choice: values.DeadFilter, *, payloads: bool
+    def letters_of(
+        self, names: Sequence[str], choice: values.DeadFilter, *, payloads: bool
     ) -> Iterator[DeadLetter]:
+        """Yield the matching dead letters of workspaces, in this order."""
         named: dict[str, Any] = {
-            "workspace": encode(workspace),
             "id": encode(choice.job_id),
             "queue": encode(choice.queue),
             "task": encode(choice.task),
@@ -335,10 +334,12 @@ class ListStore(OperatorStore):
             "since": choice.since,
             "until_then": "+inf" if choice.until == float("inf") else choice.until,
             "payloads": LISTED_BYTES * payloads,
+            "count": LETTERS_AT_ONCE,
         }
-        for skip in count(step=LETTERS_AT_ONCE):
-            looked_at, *found = self._call("choose_dead", skip=skip, count=LETTERS_AT_ONCE, **named)
+        skip = 0
+        while names:
+            some = " ".join(map(encode, names[:LETTERS_AT_ONCE]))
+            done, skip, *found = self._call("choose_dead", workspaces=some, skip=skip, **named)
             for job_id, letter in zip(found[::2], found[1::2], strict=True):
                 yield replies.dead_letter(job_id, letter)
-            if looked_at < LETTERS_AT_ONCE:
-                break
+            names = names[done:]

@@ -53,7 +53,9 @@ def _list(path: Path) -> Answer:
         for _, each in _kept(path)
     ]
     cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
-    return Answer({"jobs": rows}, table(HEAD, cells, left=5) if rows else "No job is buffered.")
+    return Answer(
+        {"jobs": rows}, table(HEAD, cells, right=HEAD[5:]) if rows else "No job is buffered."
+    )
 
 
 def _each(path: Path, do: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:

@@ -75,7 +75,7 @@ def count_(core: FairQueue, **chosen: Any) -> Answer:
         ]
         for row in rows
     ]
-    text = table(COUNT_HEAD, shown) if rows else "No dead letters."
+    text = table(COUNT_HEAD, shown, right=COUNT_HEAD[2:3]) if rows else "No dead letters."
     return Answer({"total": sum(row.count for row in rows), "counts": [*map(asdict, rows)]}, text)
 
 
@@ -123,7 +123,8 @@ def show(core: FairQueue, *, job: str | None, **chosen: Any) -> Answer:
     if letter is None:
         raise _not_found(job or chosen["task_id"], chosen["workspace"])
     of = letter.job
-    status = core.views.why(of.id, workspace=of.workspace, queue=of.queue).job
+    why = core.views.why(of.id, workspace=of.workspace, queue=of.queue)
+    status = why.job
     called = shown(of.payload)
     result = {
         **_as_dict(letter),
@@ -133,8 +134,10 @@ def show(core: FairQueue, *, job: str | None, **chosen: Any) -> Answer:
         "parent": called.parent,
         "payload_bytes": len(of.payload),
     }
-    lines = [f"{column.title:<10} {column.text(letter)}" for column in DEAD_LETTERS]
-    lines += [*explain_called(called), *explain_steps(status), *explain_starts(letter.history)]
+    told = (column for column in DEAD_LETTERS if column.title != "arguments")
+    lines = [f"{column.title:<10} {column.text(letter)}" for column in told]
+    lines += [*explain_called(called), *explain_steps(status)]
+    lines += explain_starts(letter.history, why.nodes)
     lines += ["", *map(printable, masked(letter.details).rstrip().splitlines())]
     return Answer(result, "\n".join(lines).rstrip())
 

@@ -51,7 +51,7 @@ def _parts(found: Checkup, url: str) -> Iterator[str]:
         rows = [
             [one.invariant, printable(one.text), as_typed(remedy_of(one))] for one in found.findings
         ]
-        yield table(("invariant", "finding", "remedy"), rows, left=3)
+        yield table(("invariant", "finding", "remedy"), rows)
     else:
         problems = sum(one.level is Level.PROBLEM for one in found.remarks)
         told = f" Above: {counted(problems, 'problem')} with the server or the workers."

@@ -17,6 +17,7 @@ from fairqueue.tables import limit_value
 
 HEAD = ("limit", "value", "source", "stored")
 ALL_HEAD = ("scope", "name", *HEAD)
+NUMBERS = ("value",)
 SCOPES = {
     "queue_default": "default of queues",
     "observe": "enforce",
@@ -44,7 +45,7 @@ def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str, str]]:
 def _in_force(core: FairQueue, scope: Scope) -> Answer:
     limits = core.limits.get(scope)
     by_name = {name: asdict(limit) for name, limit in limits.items()}
-    body = table(HEAD, rows_of(limits)) if limits else "no limit"
+    body = table(HEAD, rows_of(limits), right=NUMBERS) if limits else "no limit"
     name = scope.name if scope.is_named else None
     return Answer({"scope": scope.kind, "name": name, "limits": by_name}, f"{scope}\n{body}")
 
@@ -81,7 +82,7 @@ def _all(core: FairQueue) -> Answer:
         for of in found
         for name, value in of.limits.items()
     ]
-    text = table(ALL_HEAD, rows, left=2) if rows else "No limit is stored."
+    text = table(ALL_HEAD, rows, right=NUMBERS) if rows else "No limit is stored."
     return Answer({"limits": [asdict(stored) for stored in found]}, text)
 
 

@@ -16,6 +16,7 @@ from fairqueue.cli._scope import NAMED
 from fairqueue.rows import Demand
 from fairqueue.tables import ACTS, HISTORY, PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
 
+OUTCOMES = ("succeeded", "failed", "retried", "rejected", "ignored")
 AT_MOST = "Print about this many."
 
 
@@ -127,7 +128,7 @@ def acts(core: FairQueue, *, limit: int) -> Answer:
 @click.option("--workspace", help="Of this workspace only.")
 @click.option("--task", help="Of this task only.")
 @click.option("--id", "job_id", help="Of the job with this id, or this id of its framework.")
-@click.option("--outcome", type=click.Choice(["succeeded", "failed", "retried"]))
+@click.option("--outcome", type=click.Choice(OUTCOMES))
 @limit_option(50, "Print the newest of them.")
 @on_queue
 def history(core: FairQueue, *, limit: int, **where: str | None) -> Answer:

@@ -12,7 +12,7 @@ from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._command import Answer, on_queue
 from fairqueue.cli._format import count_jobs, printable, table
 from fairqueue.cli._typed import as_typed
-from fairqueue.cli.limits import HEAD, rows_of
+from fairqueue.cli.limits import HEAD, NUMBERS, rows_of
 from fairqueue.explained import explain_called, explain_runs, explain_state, explain_wait
 from fairqueue.messages import Arguments, shown
 from fairqueue.plain import moment
@@ -69,7 +69,7 @@ def workspace(core: FairQueue, *, name: str) -> Answer:
         _hint_where_its_jobs_may_be(core, name)
     lines = [explain_state(found), *([f"it is {pause}"] if pause else [])]
     if limits:
-        lines += ["", table(HEAD[:3], [row[:3] for row in rows_of(limits)]), ""]
+        lines += ["", table(HEAD[:3], [row[:3] for row in rows_of(limits)], right=NUMBERS), ""]
     lines += map(as_typed, explain_wait(found))
     of_limits = {limit: asdict(of) for limit, of in limits.items()}
     return Answer({**_as_dict(found), "limits": of_limits, "pause": pause}, "\n".join(lines))

@@ -199,13 +199,11 @@ class _Dashboard:
             "q",
             "the name of a workspace or task, a job's id, or a part of an error",
         ).strip()
-        path = await run_in_threadpool(find, self._view.queue, text)
+        path = await run_in_threadpool(find, self._view, text)
         if path is None:
-            hint = await run_in_threadpool(
-                lambda: self._view.queue.views.hint(Scope.workspace(text))
-            )
-            said = f"There is no job of the id {text!r}, no such task, and no dead letter with it."
-            return self._problem(request, f"{said} {hint or ''}", 404)
+            hint = await run_in_threadpool(self._view.hint, Scope.workspace(text))
+            said = f"Nothing has this name: {hint}; no job, task or dead letter's error has it."
+            return self._problem(request, said, 404)
         return RedirectResponse(f"{base_of(request)}{path}", 303)
 
     async def _act(self, request: Request) -> Response:

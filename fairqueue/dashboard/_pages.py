@@ -32,7 +32,7 @@ from fairqueue.explained import (
     explain_steps,
     explain_workers,
 )
-from fairqueue.messages import masked, shown
+from fairqueue.messages import last_line, masked, shown
 from fairqueue.operate.activity import By
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import seconds_in
@@ -94,24 +94,15 @@ class View:
         return self.remembered.get(key, read)
 
     def dead(self, where: Mapping[str, str], start: int) -> list[DeadLetter]:
-        """Return a page of the dead letters that match, and one more if there is one.
+        """Return the dead letters that match, up to one more than are shown and counted.
 
         To find them may take many steps, so an open page looks again every ten seconds.
         """
+        most = max(start + PAGE, MOST_COUNTED if where else 0) + 1
         found = partial(self.queue.dead.list, payloads=True)
-        key = f"dead {start} {sorted(where.items())}"
-        page = slice(start, start + PAGE + 1)
+        key = f"dead {most} {sorted(where.items())}"
         return self.remembered.get(
-            key, lambda: list(islice(found(filter_of(where)), page.start, page.stop)), times=10
-        )
-
-    def matching(self, where: Mapping[str, str]) -> int:
-        """Count the dead letters that match, up to one more than are counted."""
-        found = self.queue.dead.list
-        return self.remembered.get(
-            f"matching {sorted(where.items())}",
-            lambda: sum(1 for _ in islice(found(filter_of(where)), MOST_COUNTED + 1)),
-            times=10,
+            key, lambda: list(islice(found(filter_of(where)), most)), times=10
         )
 
     def overview(self) -> Overview:
@@ -144,7 +135,7 @@ def _overview(view: View, _: Query) -> Context:
         "rows": overview.workspaces[:12],
         "oldest": max(waits, default=0.0),
         "dead": sum(row.dead for row in overview.workspaces),
-        "share_picture": _pictures.shares(view.activity("workspace")),
+        "share_picture": _pictures.shares(view.activity("workspace"), view.activity()),
         **view.pictures(),
     }
 
@@ -264,9 +255,10 @@ def _position(position: QueuePosition, found: Why) -> Context:
     }
 
 
-def _listing(columns: Sequence[Column], none: str, pauses: str = "") -> Context:
+def _listing(columns: Sequence[Column], empty: str, pauses: str = "") -> Context:
     """Say how a list is laid out; ``pauses``: what its rows are, where these may be paused."""
-    return {"columns": columns, "none": none, "pauses": pauses, "order": ""}
+    told = {"columns": columns, "empty": empty, "pauses": pauses, "order": ""}
+    return told | {"where": {}, "fields": ()}
 
 
 def _queues(view: View, query: Query) -> Context:
@@ -301,9 +293,12 @@ def _acts(view: View, query: Query) -> Context:
 
 
 def _history(view: View, query: Query) -> Context:
-    rows = view.once("finished", partial(view.queue.history.list, most=MOST_HISTORY))
-    empty = "Nothing is kept: workers with the setting history=N keep the last jobs that ended."
-    return _listing(HISTORY, empty) | _paged(rows, query)
+    where = {kind: query[kind] for kind in HISTORY_FIELDS if query.get(kind)}
+    read = partial(view.queue.history.list, most=MOST_HISTORY, **where)
+    rows = view.once(f"finished {sorted(where.items())}", read)
+    empty = "No such run is kept: workers with the setting history=N keep the last that ended."
+    listing = _listing(HISTORY, empty) | _paged(rows, query)
+    return listing | {"where": where, "fields": HISTORY_FIELDS}
 
 
 def _schedules(view: View, query: Query) -> Context:
@@ -325,6 +320,7 @@ def _limits(view: View, query: Query) -> Context:
 
 CHOICES = ("workspace", "queue", "task")
 SECTIONS = {JobState.RUNNING: "/running", JobState.DEAD: "/dead", JobState.UNKNOWN: "/history"}
+HISTORY_FIELDS = ("workspace", "task", "outcome")
 DEAD_FIELDS = ("reason", "error", "since", "until")
 
 
@@ -354,12 +350,12 @@ def _dead(view: View, query: Query) -> Context:
     return {
         "where": where,
         "fields": (*CHOICES, *DEAD_FIELDS),
-        "matching": view.matching(where) if where else 0,
+        "matching": len(found),
         "most": MOST_COUNTED,
         "start": start,
         "page": PAGE,
-        "letters": found[:PAGE],
-        "has_more": len(found) > PAGE,
+        "letters": found[start : start + PAGE],
+        "has_more": len(found) > start + PAGE,
         "overview": overview,
         "rows": sorted((row for row in overview.workspaces if row.dead), key=ORDERS["dead"])[:12],
     }
@@ -374,7 +370,6 @@ def _job(view: View, query: Query) -> Context:
     if status is not None and status.queue:
         where = {"workspace": status.workspace, "queue": status.queue}
         payload = view.queue.jobs.payload(status.job_id, **where)
-    workers = view.once("workers", view.queue.views.workers) if found.detail else []
     return {
         "job": job,
         "section": SECTIONS.get(found.state, "/waiting"),
@@ -382,8 +377,9 @@ def _job(view: View, query: Query) -> Context:
         "of_letter": {"id": found.job_id, "name": found.workspace or ""},
         "letter": letter,
         "reason": masked(letter.reason) if letter else "",
+        "error": last_line(letter.details) if letter else "",
         "details": masked(letter.details) if letter else "",
-        "node": next((row.worker for row in workers if row.owner == found.detail), ""),
+        "node": found.nodes.get(found.detail or "", ""),
         "attempts": _attempts(found),
         "runs": view.queue.history.list(workspace=name or found.workspace, job_id=job, most=PAGE),
         "called": shown(payload or b""),
@@ -411,7 +407,7 @@ def _attempts(found: Why) -> list[Context]:
             "held": start.ended - start.claimed,
             "begin": max(0.0, (start.claimed - job.published) / whole),
             "end": min(1.0, (start.ended - job.published) / whole),
-            "owner": start.owner,
+            "worker": found.nodes.get(start.owner, start.owner),
             "outcome": start.outcome,
         }
         for start in starts
@@ -447,9 +443,10 @@ PAGES: dict[str, Page] = {
 }
 
 
-def find(queue: FairQueue, text: str) -> str | None:
+def find(view: View, text: str) -> str | None:
     """Return the page of the workspace, job, task or error of this name; None: there is none."""
-    if queue.views.hint(Scope.workspace(text)) is None:
+    queue = view.queue
+    if view.hint(Scope.workspace(text)) is None:
         return f"/workspace?{urlencode({'name': text})}"
     found = queue.views.why(text)
     if found.state is not JobState.UNKNOWN or queue.history.list(job_id=text, most=1):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from math import ceil, log10
 
 from markupsafe import Markup, escape
@@ -95,13 +94,17 @@ def round_up(value: float) -> float:
     return float(next(n * unit for n in (1, 2, 5, 10) if n * unit >= value))
 
 
-def shares(rows: Sequence[Activity]) -> Picture:
-    """Areas one upon the other: the part of the worker-seconds that each workspace has."""
+def shares(rows: Sequence[Activity], hour: Sequence[Activity]) -> Picture:
+    """Areas one upon the other: the part of the worker-seconds that each workspace has.
+
+    ``hour`` has each minute, ``rows`` those in which something happened.
+    """
     totals = Counter[str | None]()
-    minutes: list[dict[str | None, float]] = []
-    for _, group in groupby(rows, key=lambda row: row.since):
-        minutes.append({row.name: row.worker_seconds for row in group})
-        totals.update(minutes[-1])
+    minutes: dict[float, dict[str | None, float]] = {row.since: {} for row in hour}
+    for row in rows:
+        minutes.setdefault(row.since, {})[row.name] = row.worker_seconds
+    for minute in minutes.values():
+        totals.update(minute)
     of_all = sum(totals.values())
     named = [name for name, seconds in totals.most_common() if name is not None and seconds]
     named = named[:COLOURS]
@@ -110,7 +113,7 @@ def shares(rows: Sequence[Activity]) -> Picture:
     legend += [Entry("other", None, others / of_all)] if others > 0 else []
     title = "Shares of the worker time"
     told = ", ".join(f"{entry.name or 'others'} {entry.value:.0%}" for entry in legend)
-    svg = _svg(title, told, _layers(minutes, named))
+    svg = _svg(title, told, _layers([minutes[at] for at in sorted(minutes)], named))
     return Picture(title, svg, legend=tuple(legend), is_empty=not of_all)
 
 

@@ -13,6 +13,7 @@ from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
+from fairqueue.messages import last_line, masked
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
 from fairqueue.rows import DeadCount, DeadFilter
@@ -93,14 +94,10 @@ class DeadLetters:
         """Count the dead letters that match by reason and task, the most first."""
         counts: dict[tuple[str, str], DeadCount] = {}
         for letter in self.list(chosen):
-            key = letter.reason, letter.job.task
+            key = masked(letter.reason), letter.job.task
             known = counts.get(key) or DeadCount(*key, 0, letter.died, letter.died)
             if letter.died >= known.newest:
-                known = replace(
-                    known,
-                    newest=letter.died,
-                    error=letter.details.rstrip().rpartition("\n")[2].strip(),
-                )
+                known = replace(known, newest=letter.died, error=last_line(letter.details))
             oldest = min(known.oldest, letter.died)
             counts[key] = replace(known, count=known.count + 1, oldest=oldest)
         return sorted(counts.values(), key=lambda row: (-row.count, row.reason, row.task))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from itertools import islice
 
+from fairqueue._claim.presence import Presence
 from fairqueue._later import rows
 from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._settings import Settings
@@ -37,6 +38,10 @@ class History:
 
     def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._most = connected, settings.history
+        self.presence: Presence | None = None
+        """Has the name of this worker's node."""
+        self.is_of_adapter = False
+        """Whether an adapter notes the runs, and not :meth:`fairqueue.FairQueue.ack`."""
         self._writer = BackgroundWriter[str](
             "history",
             lambda: nullcontext(self._write),
@@ -85,10 +90,15 @@ class History:
             "task_id": message_id_of(job.id)[:MOST_NAME],
             "outcome": outcome,
             "seconds": round(seconds, 3),
-            "worker": process_name(),
+            "worker": (self.presence and self.presence.node) or process_name(),
             "error": "" if error is None else _first_line(error),
         }
         self._writer.add(json.dumps(told))
+
+    def note_plain(self, job: Job, outcome: str, seconds: float, error: object = None) -> None:
+        """Note the end of a job that no adapter runs."""
+        if not self.is_of_adapter:
+            self.note(job, outcome, seconds, error)
 
     def _write(self, lines: Lines) -> None:
         while lines:

@@ -65,6 +65,11 @@ def _checked(**names: str | None) -> dict[str, str]:
     return {kind: "" if name is None else check_name(kind, name) for kind, name in names.items()}
 
 
+def _nodes(store: StoreBase) -> dict[str, str]:
+    """Return the name of each owner's node."""
+    return {row.owner: row.worker for page in store.workers() for row in page}
+
+
 class Views:
     """Lists, counts and reasons. They change nothing, and no page of them blocks the store.
 
@@ -105,6 +110,10 @@ class Views:
             sent = found.job.children
             shown = *map(self._with_owner, sent[:STEPS_SHOWN]), *sent[STEPS_SHOWN:]
             found = replace(found, job=replace(found.job, children=shown))
+        if found.job and (found.job.starts or found.state is JobState.RUNNING):
+            owners = {found.detail, *(start.owner for start in found.job.starts)}
+            nodes = {owner: node for owner, node in _nodes(store).items() if owner in owners}
+            found = replace(found, nodes=nodes)
         if found.running:
             found = replace(found, waits=tuple(self._waits_of(found)))
         if found.workspace != self._settings.default_workspace:
@@ -221,7 +230,7 @@ class Views:
         """
         asked: dict[str, Any] = _checked(workspace=workspace, queue=queue, task=task)
         store = self._connected()
-        nodes = {row.owner: row.worker for page in store.workers() for row in page}
+        nodes = _nodes(store)
         if worker is not None:
             owners = [owner for owner, node in nodes.items() if worker in {owner, node}]
             asked["owners"] = owners or [worker]

@@ -115,6 +115,7 @@ class BrokerProxy:
         )
         self.core.missing_workspace = missing_workspace  # no second warning
         self.core.tally = tally
+        self.core.history.is_of_adapter = True
         self._publisher.start_worker(self.core)
         follow_waits()
         self._worker = worker

@@ -84,6 +84,25 @@ def test_a_plain_ack_is_noted(world: World) -> None:
     assert (row.workspace, row.outcome, row.seconds) == ("a", "succeeded", 0.25)
 
 
+def test_a_plain_reject_is_noted(world: World) -> None:
+    """With its reason, and the name of the worker's node; an adapter notes its own runs."""
+    with FairQueue(store=world.store, history=9) as queue:
+        queue.presence.describe("worker@here")
+        for _ in range(2):
+            queue.publish(b"", queue="q", workspace="a")
+        noted, rejected = queue.claim(["q"], 2).leases
+        queue.reject(rejected, reason="token=abc is wrong", seconds=0.25)
+        queue.history.is_of_adapter = True
+        queue.reject(noted, reason="failed")
+        queue.history.flush()
+        (row,) = queue.history.list()
+    assert (row.outcome, row.error, row.worker) == (
+        "rejected",
+        "token=[hidden] is wrong",
+        "worker@here",
+    )
+
+
 def test_what_a_write_has_left_is_written_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

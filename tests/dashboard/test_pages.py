@@ -131,8 +131,10 @@ def test_long_texts_are_cut(queue: FairQueue, visitor: Visitor) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_of_nothing(visitor: Visitor, path: str) -> None:
-    """An empty queue is no error."""
-    assert "<h1" in visitor.page(path)
+    """An empty queue is no error, and an empty list says so in a sentence."""
+    page = visitor.page(path)
+    assert "<h1" in page
+    assert "None" not in page
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -236,7 +238,9 @@ def test_a_short_job_is_in_the_pictures(queue: FairQueue) -> None:
     queue.ack(lease, seconds=0.02)
     queue.note_stop()
     with served(app(queue, allow_anyone=True)) as url, Visitor(base_url=url) as visitor:
-        assert '<polygon class="c0"' in visitor.page("/")
+        overview = visitor.page("/")
+        (area,) = re.findall(r'<polygon class="c0" points="([^"]*)"', overview)
+        assert area.count(",") == 2 * 2 * 60, "each minute of the hour has its width"
         for path in ("/", "/workspace?name=acme", "/queue?name=mail", "/task?name=t"):
             page = visitor.page(path)
             assert "<title>Jobs started a minute</title><desc>started: at most 1</desc>" in page
@@ -286,6 +290,8 @@ def test_a_dead_letter_says_what_failed(queue: FairQueue, visitor: Visitor) -> N
     page = visitor.page("/job?workspace=acme&id=j")
     assert "ValueError: &lt;script&gt;" in page
     assert "connect(token=[hidden])" in page
+    assert "<dt>Error</dt><dd>ValueError: &lt;script&gt;" in page
+    assert "ValueError: ValueError: &lt;script&gt;" in visitor.page("/dead")
     assert "Task id" in page
     assert "hunter2" not in page
     assert "connect" not in visitor.page("/job?workspace=acme&id=gone")

@@ -115,7 +115,14 @@ def test_a_broker_url_works(url: str, core: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(None, "–"), (0, "0.0 s"), (9.96, "10 s"), (65, "1 m 05 s"), (7380, "2 h 03 m")],
+    [
+        (None, "–"),
+        (0, "0.0 s"),
+        (0.024, "24 ms"),
+        (9.96, "10 s"),
+        (65, "1 m 05 s"),
+        (7380, "2 h 03 m"),
+    ],
 )
 def test_durations_are_short(seconds: float | None, shown: str) -> None:
     """Two units at most."""
@@ -123,9 +130,14 @@ def test_durations_are_short(seconds: float | None, shown: str) -> None:
 
 
 def test_wide_names_keep_the_columns() -> None:
-    """Columns line up where a character takes two cells."""
-    first, _, second, third = table(["name", "n"], [["日本", "1"], ["abcd", "22"]]).splitlines()
-    assert (first, second, third) == ("name   n", "日本   1", "abcd  22")
+    """Columns line up where a character takes two cells; only numbers stand to the right."""
+    rows = [["日本", "1", "x y"], ["abcd", "22", "z"]]
+    first, _, second, third = table(["name", "n", "text"], rows, right=("n",)).splitlines()
+    assert (first, second, third) == (
+        "name   n  text",
+        "日本   1  x y",
+        "abcd  22  z",
+    )
 
 
 def test_one_is_singular() -> None:

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from fairqueue._later import explained, rows
@@ -133,9 +135,10 @@ class OwnMethods(Router, StoreBase):
         found = sorted(
             (*oldest, n) for n, one in shards for oldest in one.dead_workspaces(since=choice.since)
         )
-        for name, n in dict.fromkeys((name, n) for _, name, _, n in found):
-            chosen = replace(choice, workspace=name)
-            yield from self.shards[n].choose_dead(chosen, payloads=payloads)
+        ordered = dict.fromkeys((name, n) for _, name, _, n in found)
+        for n, some in groupby(ordered, itemgetter(1)):
+            names = [name for name, _ in some]
+            yield from self.shards[n].letters_of(names, choice, payloads=payloads)
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.

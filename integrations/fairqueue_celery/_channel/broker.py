@@ -46,6 +46,7 @@ class Broker:
         self.bindings = RecentSet(FRESH_SECONDS)
         """What this process has bound; a refused publish makes kombu start over each time."""
         self.core = FairQueue(url, settings=settings, authoritative=authoritative)
+        self.core.history.is_of_adapter = True
         self.kinds = QueueKinds(self.core)
         self.leases = HeldLeases(self.core)
         self._claims: weakref.WeakSet[Claims] = weakref.WeakSet()

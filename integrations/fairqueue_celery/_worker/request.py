@@ -32,6 +32,8 @@ from fairqueue_celery._worker.task import LeaseEnded, WaitsForChild
 
 logger = logging.getLogger("fairqueue_celery.worker")
 
+GIVEN_UP = ("ignored", "rejected")
+"""Outcomes of the history alone."""
 COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError)
 """Errors that cost the worker its process, or would cost it the next one."""
 
@@ -151,8 +153,10 @@ class FollowedRequest:
                 state.task_ready(self._request)
                 self._end()
                 return None
-            if not isinstance(error, (Ignore, Reject)):  # the task gave up: that is no outcome
-                self._count("retried" if isinstance(error, Retry) else "failed", error)
+            if not isinstance(error, (WaitsForChild, LeaseEnded)):
+                self._count(
+                    _outcome_of(error), error.reason if isinstance(error, Reject) else error
+                )
             self._held.counted = isinstance(error, COUNTED)
             if self._is_to_be_kept(error):
                 self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
@@ -176,7 +180,8 @@ class FollowedRequest:
     def _count(self, outcome: str, error: Any = None) -> None:
         """Count a run, in every pool: children have nothing to count."""
         core, held = self._broker.core, self._held
-        core.tally.ran(held.lease.job, outcome, held.seconds())
+        if outcome not in GIVEN_UP:
+            core.tally.ran(held.lease.job, outcome, held.seconds())
         core.history.note(held.lease.job, outcome, held.seconds(), error)
 
     def _is_to_be_kept(self, error: Any) -> bool:
@@ -253,3 +258,9 @@ def tell_parent(broker: Broker, request: Any) -> None:
 def _error_of(exc_info: Any) -> Any:
     error = getattr(exc_info, "exception", None)
     return error.exc if isinstance(error, ExceptionWithTraceback) else error
+
+
+def _outcome_of(error: BaseException) -> str:
+    if isinstance(error, Retry) or (isinstance(error, Reject) and error.requeue):
+        return "retried"
+    return {Ignore: "ignored", Reject: "rejected"}.get(type(error), "failed")

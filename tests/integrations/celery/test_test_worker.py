@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from celery import Celery
 from celery.contrib.testing.worker import start_worker
+from celery.exceptions import Ignore, Reject
 
 from fairqueue import FairQueue, JobState
 from fairqueue_celery import queue_of
@@ -160,3 +161,26 @@ def test_runs_that_end_are_kept(open_app: OpenApp, socket_url: str, namespace: s
     assert (first.outcome, last.outcome) == ("retried", "failed")
     assert last.error == "ValueError: no such row"
     assert "ValueError" in first.error
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(Reject("bad row"), "rejected"), (Ignore(), "ignored")]
+)
+def test_runs_that_give_up_are_kept(
+    open_app: OpenApp, socket_url: str, namespace: str, late: bool, error: Exception, outcome: str
+) -> None:
+    """Once each, with what the task said."""
+    app = open_app(f"{socket_url}&history=9", backend="cache+memory://")
+    app.conf.task_default_queue = f"q-{namespace}"
+
+    @app.task(name="shop.work", shared=False, acks_late=late)
+    def work() -> None:
+        raise error
+
+    with working(app):
+        work.delay()
+        history = queue_of(app).history
+        wait_for(history.list)
+    (row,) = history.list()
+    assert (row.outcome, "bad row" in row.error) == (outcome, outcome == "rejected")
