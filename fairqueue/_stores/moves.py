@@ -200,7 +200,8 @@ class MovesStore(OperatorStore):
         stamps, found = dict(self._scan("stored_by")), {}
         for field, text in self._scan("limits"):
             source, mark, scope = field.partition(b":")
-            if source == b"configured" or (mark and not scope.startswith(b"workspace:")):
+            is_shared = mark and source != b"indexed" and not scope.startswith(b"workspace:")
+            if source == b"configured" or is_shared:
                 found[field] = Settings(field, text, stamps.get(field, b""))
         notes = self.engine.keys.key("notes")
         return self.engine.command("HGET", notes, "retention") or b"", found

@@ -38,7 +38,7 @@ PLACES = (
 """Keys that may name a workspace."""
 
 MARK = frozenset({"shards"})
-KEPT = frozenset({"shards", "limits", "limits_with", "stored_by", "tasks", "indexed_tasks"})
+KEPT = frozenset({"shards", "limits", "limits_with", "stored_by", "tasks"})
 """Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 
