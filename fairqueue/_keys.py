@@ -36,12 +36,11 @@ def _kinds(table: str) -> dict[str, Kind]:
 
 KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
-shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
-notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
-  of dead letters; `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that
-  named no workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when
-  declared; since the store began: `imported kind`, `leases_expired`, `dead_…`,
-  `ticks_…` | never
+notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that changes; `rebuild`:
+  how far it has come, and when it goes on; `acts` of operators; `retention` of dead letters;
+  `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that named no
+  workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when declared;
+  since the store began: `imported kind`, `leases_expired`, `dead_…`, `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
