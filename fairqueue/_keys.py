@@ -95,7 +95,7 @@ permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of e
   | with the last permit; rebuild
 schedule_times | zset | `runner workspace schedule`, by when a worker looks; `inf`: paused
   | with its schedule
-confirmed | string | touched before each wait for replicas | never
+confirmed | string | touched before each wait for replicas | expires
 ready node | zset | `arrival:workspace` or `arrival:inner node`, by finish tag | with its members
 reserved node | zset | those of them below their reserve, by the same tags | with its members
 finish node | zset | workspace or inner node, by F | with its flows, once F ≤ V
