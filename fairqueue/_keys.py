@@ -36,12 +36,11 @@ def _kinds(table: str) -> dict[str, Kind]:
 
 KINDS = _kinds("""
 meta | string | the shard's own numbers and marks | never
-shards | string | how many shards there are, if several; `3.1>5.2` while that changes | never
-notes | hash | `rebuild`: how far it has come, and when it goes on; `acts` of operators; `retention`
-  of dead letters; `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that
-  named no workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when
-  declared; since the store began: `imported kind`, `leases_expired`, `dead_…`,
-  `ticks_…` | never
+notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that changes; `rebuild`:
+  how far it has come, and when it goes on; `acts` of operators; `retention` of dead letters;
+  `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that named no
+  workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when declared;
+  since the store began: `imported kind`, `leases_expired`, `dead_…`, `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
@@ -55,13 +54,12 @@ shared_limits | hash | shared limit: why it is closed, its rate, its timer, its 
   | once it is open and its rate is over
 tasks | hash | task: average in µs or `-`, and when it was last named or ended;
   `''`: sum and count of all; `#plain`: see I14 | rebuild: 30 days later
-limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
+limits | hash | `source:scope:name`: limits as `name=value`; `indexed:task`, of one that has or had
+  a limit: `all` if each of its leases has its slots, else `new`; marks `capacity`, `wide_capacity`,
   `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
   `forwards`
   | when an operator, a configuration or the provider takes them away
 stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
-indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,
-  else `new` | rebuild: no limit, lease and node of it
 asked | zset | workspace, by when the limit provider was asked
   | an hour later, once the workspace has nothing
 expiry | zset | fence, by lease end | with its lease
@@ -97,7 +95,7 @@ permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of e
   | with the last permit; rebuild
 schedule_times | zset | `runner workspace schedule`, by when a worker looks; `inf`: paused
   | with its schedule
-confirmed | string | touched before each wait for replicas | never
+confirmed | string | touched before each wait for replicas | expires
 ready node | zset | `arrival:workspace` or `arrival:inner node`, by finish tag | with its members
 reserved node | zset | those of them below their reserve, by the same tags | with its members
 finish node | zset | workspace or inner node, by F | with its flows, once F ≤ V
@@ -125,7 +123,8 @@ requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn; `tu
   turn of the workspace while it waits | with its requests
 schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
-  of `tasks`, `pauses`, `configured`, or `whole` (wider than a shard) | with those fields
+  of `tasks`, `pauses`, `configured`, or `whole` (wider than a shard); tasks that are `indexed`
+  | with those fields
 lane workspace lane_key priority | list | `task:id`, the head first | with its last job
 returned workspace lane_key priority | zset | `task:id` that came back, by its first fence
   | with its jobs

@@ -21,7 +21,7 @@ TASKS, WORKSPACES, QUEUES = ("t", "u", "limited"), ("eu", "us", "solo {1}", "slo
 SPARED = {
     "meta",  # fences and the clock: nothing that is stored says how far they have come
     "tasks",  # names
-    *("limits_with", "stored_by", "asked", "shards", "moved"),  # limits
+    *("limits_with", "stored_by", "asked", "moved"),  # limits
     *("counts", "across"),  # counts
     *("progress", "activity"),  # what jobs and workers say
     *("ended", "claimer", "confirmed", "set_aside", "workers"),

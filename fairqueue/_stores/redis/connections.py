@@ -285,7 +285,7 @@ class Confirmation:
         for reply in replies:
             if isinstance(reply, ResponseError):
                 raise reply
-        is_marked, _, confirmed = replies
+        is_marked, confirmed = replies
         if not is_marked:
             connection.send_packed_command((self._first,))
             self._look(connection, sent=sent)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 
 MARK_MS = str(24 * 3600 * 1000)
-"""How long the mark lives if the connection breaks between the two commands that touch it."""
+"""How long the mark lives after it was last touched."""
 
-REPLIES = 3
+REPLIES = 2
 """Number of replies to the commands behind a call."""
 
 SHARE_OF_TIMEOUT = 0.8
@@ -30,18 +30,13 @@ class Replicas(NamedTuple):
         """Return the commands behind a call over a connection of this pool: a write, and WAIT.
 
         From Redis 7.2 on, WAIT waits only for writes of its own connection, and a repeated call may
-        write nothing. So a mark is touched: it gets a time to live and loses it again, which a full
-        Redis accepts. The first command answers 0 if there is no mark yet; with ``is_new`` it is
-        written.
+        write nothing. So a mark gets another time to live, which a full Redis accepts. The first
+        command answers 0 if there is no mark yet; with ``is_new`` it is written.
         """
         limit = pool.connection_kwargs.get("socket_timeout")
         seconds = min(self.seconds, SHARE_OF_TIMEOUT * limit) if limit else self.seconds
         wait = ["WAIT", str(self.least), str(max(1, round(seconds * 1000)))]
-        return [
-            ["SET", mark, ""] if is_new else ["PEXPIRE", mark, MARK_MS],
-            ["PERSIST", mark],
-            wait,
-        ]
+        return [["SET", mark, "", "PX", MARK_MS] if is_new else ["PEXPIRE", mark, MARK_MS], wait]
 
     def check(self, confirmed: int, *, sent: bool) -> None:
         """Raise TooFewReplicas unless enough replicas have confirmed."""

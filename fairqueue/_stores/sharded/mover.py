@@ -38,8 +38,8 @@ PLACES = (
 )
 """Keys that may name a workspace."""
 
-MARK = frozenset({"shards"})
-KEPT = frozenset({"shards", "limits", "limits_with", "stored_by", "tasks", "indexed_tasks"})
+MARK = frozenset({"notes"})
+KEPT = frozenset({"notes", "limits", "limits_with", "stored_by", "tasks"})
 """Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 
@@ -130,7 +130,7 @@ class Mover:
 
     def _mark(self, mark: Mark, *, of: list[Store]) -> None:
         for shard in of:
-            shard.engine.command("SET", shard.engine.keys.key("shards"), str(mark))
+            shard.engine.command("HSET", shard.engine.keys.key("notes"), "shards", str(mark))
 
     def _begin(self, change: Mark) -> None:
         """Prepare new shards, and say on all of them what is about to happen."""

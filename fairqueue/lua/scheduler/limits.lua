@@ -3,7 +3,7 @@
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
   'forwards' }
-local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by marks, see Limits.list
+local NOTED = { capacity = true, wide_capacity = true, tasks = true, indexed = true } -- by marks
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
@@ -156,7 +156,7 @@ end
 -- Of a capacity, or of requests, over all shards each has a fixed part: the whole divided by their
 -- number, and of the rest one for each of the first. While that number changes, the larger counts.
 function Limits.part(whole)
-  local from, to = match(call('GET', K.shards()) or '', '^(%d+)[%d.]*>?(%d*)')
+  local from, to = match(call('HGET', K.notes(), 'shards') or '', '^(%d+)[%d.]*>?(%d*)')
   if not from then return whole end
   local shards, own = max(tonumber(from), tonumber(to) or 0), tonumber(Shard.here())
   return math.floor(whole / shards) + (own < whole % shards and 1 or 0)
@@ -269,6 +269,18 @@ end
 function Limits.list(what, field, belongs)
   call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
   if NOTED[what] then Limits.mark(what) end
+end
+
+-- Whether each lease of a task that has or had a limit holds its slots: `all`, else `new`; '': it
+-- has none, and nothing is left of it.
+function Limits.index_task(task, how)
+  local field = 'indexed:' .. task
+  if how == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, how) end
+  Limits.list('indexed', task, how ~= '')
+end
+
+function Limits.indexed_tasks()
+  return call('SMEMBERS', K.limits_with('indexed'))
 end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.
