@@ -54,12 +54,13 @@ shared_limits | hash | shared limit: why it is closed, its rate, its timer, its 
   | once it is open and its rate is over
 tasks | hash | task: average in µs or `-`, and when it was last named or ended;
   `''`: sum and count of all; `#plain`: see I14 | rebuild: 30 days later
-limits | hash | `source:scope:name`: limits as `name=value`; `indexed:task`, of one that has or had
-  a limit: `all` if each of its leases has its slots, else `new`; marks `capacity`, `wide_capacity`,
+limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
   `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
   `forwards`
   | when an operator, a configuration or the provider takes them away
 stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
+indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,
+  else `new` | rebuild: no limit, lease and node of it
 asked | zset | workspace, by when the limit provider was asked
   | an hour later, once the workspace has nothing
 expiry | zset | fence, by lease end | with its lease
@@ -123,8 +124,7 @@ requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn; `tu
   turn of the workspace while it waits | with its requests
 schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
-  of `tasks`, `pauses`, `configured`, or `whole` (wider than a shard); tasks that are `indexed`
-  | with those fields
+  of `tasks`, `pauses`, `configured`, or `whole` (wider than a shard) | with those fields
 lane workspace lane_key priority | list | `task:id`, the head first | with its last job
 returned workspace lane_key priority | zset | `task:id` that came back, by its first fence
   | with its jobs

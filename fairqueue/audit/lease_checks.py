@@ -24,11 +24,7 @@ def _last(slot: tuple[str, ...]) -> Where:
 
 
 def _leases_hold_their_slots(a: Audit) -> Iterator[Found]:
-    indexed = {
-        field.partition(":")[2]: state
-        for field, state in a.space.one("limits", {}).items()
-        if field.startswith("indexed:")
-    }
+    indexed = a.space.one("indexed_tasks", {})
     wanted: set[tuple[str, str]] = set()
     moving: set[tuple[str, str]] = set()
     for fence, lease in a.space.leases.items():
@@ -37,7 +33,7 @@ def _leases_hold_their_slots(a: Audit) -> Iterator[Found]:
             wanted |= {(f"/{lease.task}", fence), (f"{lease.workspace}/{lease.task}", fence)}
         elif a.levels.of_shared(f"/{lease.task}") is not None:
             text = f"task {lease.task} has a limit, and not all of its leases are indexed"
-            yield ("field", "limits", f"indexed:{lease.task}"), text
+            yield ("field", "indexed_tasks", lease.task), text
         ws = a.space.workspaces.get(lease.workspace)
         if ws is not None and ws.parent is not None:
             wanted.add((f"@{ws.parent}", fence))

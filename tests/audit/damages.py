@@ -216,10 +216,7 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
         lambda e: e.command("DEL", _shared(e, "slots", f"eu/{TASK_NAME}")),
     ),
     "a task's limit is exceeded": ("I2", _put("limits", f"live:task:{TASK_NAME}", "concurrency=0")),
-    "a lease of a limited task is not indexed": (
-        "I4",
-        _put("limits", f"indexed:{TASK_NAME}", "new"),
-    ),
+    "a lease of a limited task is not indexed": ("I4", _put("indexed_tasks", TASK_NAME, "new")),
     "a rate is of no task": ("I11", _run("ZADD", ("task_rates",), 9e9, "ghost")),
     "a workspace is ready that waits for a task's rate": ("I1", _wait_for_a_rate),
     "a closed inner node is ready": ("I1", _put("limits", "live:workspace:org", "concurrency=1")),

@@ -30,7 +30,7 @@ call('ZREM', K.asked(), name)
 call('UNLINK', K.dead_letters('!!' .. name), K.dead_letters_by_age('!!' .. name))
 call('ZREM', K.dead_workspaces(), '!!' .. name)
 call('HDEL', K.counts(), name)
-for _, task in ipairs(Limits.indexed_tasks()) do
+for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
   call('ZREM', K.task_rates(), name .. ':' .. task)
 end
 call('HSET', K.moved(), name, to)

@@ -61,7 +61,7 @@ local function add_rest()
     line('stored_by', field, call('HGET', K.stored_by(), field) or '')
   end
   line('tat', '-', ws.tat)
-  for _, task in ipairs(Limits.indexed_tasks()) do
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
     local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
     if tat then line('rate', task, tat) end
   end

@@ -5,7 +5,7 @@
 local _, name, to = unpack(ARGV)
 
 local function has_rate()
-  for _, task in ipairs(Limits.indexed_tasks()) do
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
     local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
     if tat and tonumber(tat) > now then return true end
   end

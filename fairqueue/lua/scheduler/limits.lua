@@ -3,7 +3,7 @@
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
   'forwards' }
-local NOTED = { capacity = true, wide_capacity = true, tasks = true, indexed = true } -- by marks
+local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by marks, see Limits.list
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
@@ -269,18 +269,6 @@ end
 function Limits.list(what, field, belongs)
   call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
   if NOTED[what] then Limits.mark(what) end
-end
-
--- Whether each lease of a task that has or had a limit holds its slots: `all`, else `new`; '': it
--- has none, and nothing is left of it.
-function Limits.index_task(task, how)
-  local field = 'indexed:' .. task
-  if how == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, how) end
-  Limits.list('indexed', task, how ~= '')
-end
-
-function Limits.indexed_tasks()
-  return call('SMEMBERS', K.limits_with('indexed'))
 end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.

@@ -97,7 +97,7 @@ end
 function SharedLimits.is_indexed(task)
   if not Limits.any('indexed') then return false end
   if S.indexed_tasks[task] == nil then
-    S.indexed_tasks[task] = Limits.texts('indexed:' .. task)[1] ~= ''
+    S.indexed_tasks[task] = call('HEXISTS', K.indexed_tasks(), task) == 1
   end
   return S.indexed_tasks[task]
 end
@@ -172,8 +172,9 @@ end
 function SharedLimits.not_indexed(tasks)
   local missing = {}
   for _, task in ipairs(tasks) do
-    if call('HGET', K.limits(), 'indexed:' .. task) ~= 'all' then
-      Limits.index_task(task, 'new')
+    if call('HGET', K.indexed_tasks(), task) ~= 'all' then
+      call('HSET', K.indexed_tasks(), task, 'new')
+      call('HSET', K.limits(), 'indexed', 1)
       insert(missing, task)
     end
   end
@@ -194,5 +195,5 @@ function SharedLimits.index(leases, tasks)
 end
 
 function SharedLimits.all_indexed(tasks)
-  for _, task in ipairs(tasks) do Limits.index_task(task, 'all') end
+  for _, task in ipairs(tasks) do call('HSET', K.indexed_tasks(), task, 'all') end
 end

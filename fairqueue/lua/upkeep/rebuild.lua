@@ -80,7 +80,7 @@ function Rebuild.workspace(ws)
     flow.lanes = ''
     for priority in gmatch(lanes, '%d+') do Rebuild.lane(ws, flow.lane_key, priority) end
   end
-  local tasks = Limits.indexed_tasks()
+  local tasks = call('HKEYS', K.indexed_tasks())
   for _, queue in ipairs(call('HKEYS', K.nodes())) do
     for priority = 0, USUAL do
       Rebuild.lane(ws, queue, int(priority))

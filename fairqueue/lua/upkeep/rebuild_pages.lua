@@ -11,7 +11,7 @@ local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this lon
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'nodes', 'unique', 'counts', 'notes', 'shared_limits',
-  'limits', 'jobs', 'tasks', 'task_rates', 'permit_turns', 'progress', 'workers' }
+  'indexed_tasks', 'jobs', 'tasks', 'task_rates', 'permit_turns', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -77,12 +77,11 @@ function RebuildPages.count(key, name, text)
 end
 
 -- A task that had a limit holds slots until nothing of it is left.
-function RebuildPages.indexed_task(field, how)
-  local task = match(field, '^indexed:(.*)$')
-  local key = '/' .. (task or '')
-  if task and how == 'all' and not Limits.of_task(task)
+function RebuildPages.indexed_task(task, how)
+  local key = '/' .. task
+  if how == 'all' and not Limits.of_task(task)
     and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
-    Limits.index_task(task, '')
+    call('HDEL', K.indexed_tasks(), task)
   end
 end
 
@@ -107,7 +106,7 @@ end
 -- full burst again; where it was the last thing of its task, no start writes that down.
 function RebuildPages.look_of(kind)
   local looks = { unique = Enqueue.drop_if_over,
-    limits = RebuildPages.indexed_task,
+    indexed_tasks = RebuildPages.indexed_task,
     permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
   return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
@@ -145,10 +144,9 @@ end
 function RebuildPages.field(_, kind, name)
   if kind == 'asked' then
     if not call('ZSCORE', K.asked(), name) then call('ZADD', K.asked(), 0, name) end
-  elseif kind == 'limits' then
-    local task = match(name, '^indexed:(.*)$')
-    SharedLimits.not_indexed({ task })
-    SharedLimits.all_indexed({ task })
+  elseif kind == 'indexed_tasks' then
+    SharedLimits.not_indexed({ name })
+    SharedLimits.all_indexed({ name })
   elseif kind == 'notes' then
     call('HDEL', K.notes(), name)
   else
