@@ -71,6 +71,7 @@ class Hold:
         """
         name, source, target = move
         total, before = 0, b""
+        self.renew()
         target.hold_workspace(name, target.engine.shard)
         for items in source.pages(name):
             self.renew()
