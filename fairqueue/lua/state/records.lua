@@ -77,12 +77,6 @@ function Records.workspace(name, raw)
   return ws
 end
 
--- The priority of a workspace's only lane, read without the rest of its record; nil where it has
--- others, scheduled jobs, jobs that came back or holes.
-function Records.only_lane_in(raw)
-  return match(raw, '^%S+ %S+ %S+ %S+ %- [^|]*|;[^; ]+ %S+ %S+ %S+ %S+ %S+ (%d+)|')
-end
-
 -- Return also whether it is new. is_known: one that is not there is not made.
 function Records.flow(ws, lane_key, is_known)
   for i = 1, #ws.flows do

@@ -68,7 +68,6 @@ function Shard.save()
     .. int(meta.due) .. meta.spread .. offset .. ' format=' .. FORMAT
   if text == meta_text then return end
   call('SET', K.meta(), text)
-  if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
 end
 
 -- One more step of what a call does besides its own n; false: this call has none left.
@@ -131,40 +130,36 @@ end
 
 function Shard.drop_ended()
   local last, groups = Shard.last_windows()
-  local windows = Shard.outdated(last, tonumber(Shard.window(0, now)))
+  local windows = Shard.outdated(last, Shard.window())
   for _, window in ipairs(windows) do call('UNLINK', K.ended(window)) end
   if #windows == 2 then Shard.set_last_windows(0, groups) end
 end
 
 -- Two sets that rotate hold the ids of ended jobs, so that a repeated publish is not a new job.
-function Shard.window(ago, at)
-  return int((at - at % WINDOW_SECONDS) / WINDOW_SECONDS - ago)
+function Shard.window()
+  return (now - now % WINDOW_SECONDS) / WINDOW_SECONDS
 end
 
 -- The window of now; the last one, where the clock went back since the last beat.
 function Shard.ended_window()
   if not S.this_window then
-    local window = Shard.window(0, now)
-    S.window_is_noted = Shard.load().window == window
-    S.this_window = S.window_is_noted and window
-      or int(max(tonumber(window), (Shard.last_windows())))
+    S.this_window = max(Shard.window(), tonumber(last_window))
   end
   return S.this_window
 end
 
-function Shard.has_ended(id, window)
-  window = window or Shard.ended_window()
-  return call('SISMEMBER', K.ended(window), id) == 1
+function Shard.has_ended(id)
+  local window = Shard.ended_window()
+  return call('SISMEMBER', K.ended(int(window)), id) == 1
     or call('SISMEMBER', K.ended(int(window - 1)), id) == 1
 end
 
 function Shard.remember_ended(...)
   local window = Shard.ended_window()
-  call('SADD', K.ended(window), ...)
+  call('SADD', K.ended(int(window)), ...)
   if S.window_is_noted then return end
   S.window_is_noted = true
   local last, groups = Shard.last_windows()
-  window = tonumber(window)
   if last == window then return end
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
@@ -172,7 +167,7 @@ end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  if S.meta.window == Shard.window(0, now) then return end
+  if S.meta.window == int(Shard.window()) then return end
   Shard.drop_ended()
   Shard.drop_groups()
 end
