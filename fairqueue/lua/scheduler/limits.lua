@@ -87,6 +87,16 @@ function Limits.of_name(name)
     would = limits.would and NONE })
 end
 
+-- The capacity of a workspace, mostly read without its other limits; nil: none.
+function Limits.capacity_of(name)
+  local texts = Limits.texts(Limits.fields_of(name))
+  local all = concat(texts, '|', 1, 6)
+  local is_plain = texts[7] == '' and name ~= 'default'
+    and not (find(all, 'exempt=' .. name, 1, true) or find(all, 'draining=', 1, true))
+  if not is_plain then return Limits.of_name(name).capacity end
+  return tonumber(match(all, '.*capacity=([^ |]+)')) -- the last one counts
+end
+
 -- What a mark says; false: it is not there. They are: whether any task has a limit ('tasks') or had
 -- one ('indexed'), any workspace has a reserve, anything a capacity, and see moves.lua.
 function Limits.any(what)

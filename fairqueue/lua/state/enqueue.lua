@@ -41,10 +41,11 @@ end
 -- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;
 -- false: not to look at the total.
 function Enqueue.full_for(name, queue, task, of_workspace, of_queue, of_all)
-  local own = Limits.of_name(name)
-  local waiting = own.capacity and Lanes.waiting_in(name)
-  if waiting and waiting + of_workspace > own.capacity then
-    return Enqueue.full('workspace', own, waiting, Records.workspace(name), of_workspace)
+  local most = Limits.capacity_of(name)
+  local waiting = most and Lanes.waiting_in(name)
+  if waiting and waiting + of_workspace > most then
+    local ws = Records.workspace(name)
+    return Enqueue.full('workspace', Limits.of_workspace(ws), waiting, ws, of_workspace)
   end
   if not Limits.any('wide_capacity') then return nil end
   local node, ws = Records.node(queue), Records.workspace(name)

@@ -114,7 +114,8 @@ function Shard.last_windows()
 end
 
 function Shard.set_last_windows(ended, groups)
-  Shard.load().window = int(ended) .. (groups > 0 and '/' .. int(groups) or '')
+  last_window = int(ended)
+  Shard.load().window = last_window .. (groups > 0 and '/' .. int(groups) or '')
 end
 
 -- Sets of a kind rotate, and only the last two are in use. This gives the windows of those that are
@@ -150,6 +151,7 @@ end
 
 function Shard.has_ended(id)
   local window = Shard.ended_window()
+  if tonumber(last_window) < window - 1 then return false end
   return call('SISMEMBER', K.ended(int(window)), id) == 1
     or call('SISMEMBER', K.ended(int(window - 1)), id) == 1
 end
