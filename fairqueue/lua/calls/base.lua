@@ -9,8 +9,8 @@ local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
-local FORMAT, META_BEGINS = '2', '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+)' -- see shard.lua
-local META = META_BEGINS .. '.* ([%d.]+) format=(%d+)$'
+local META_BEGINS = '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+)' -- see shard.lua
+local FORMAT, META = '2', META_BEGINS .. '.* ([%d.]+) format=(%d+)$'
 local NO_META = '0 0 0 - - 0 - 0 0 0 format=2'
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more.
@@ -27,7 +27,7 @@ local function new_state()
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
     limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    limits_by_text = false, this_window = false, window_is_noted = false,
+    limits_by_text = false, this_window = false,
   }
 end
 -- What few calls need, and tables of the call's own, each made when it is first needed: S has place

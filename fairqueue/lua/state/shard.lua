@@ -23,7 +23,7 @@ function Shard.load()
     watched = watched, drain = drain, window = window, due = tonumber(due) or 0,
     spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
   if not due then -- cut off in the middle
-    meta_text, meta_unread, S.meta = NO_META, meta_text, nil
+    meta_text, meta_unread, last_window, S.meta = NO_META, meta_text, '0', nil
     return Shard.load()
   end
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
@@ -151,7 +151,6 @@ end
 
 function Shard.has_ended(id)
   local window = Shard.ended_window()
-  if tonumber(last_window) < window - 1 then return false end
   return call('SISMEMBER', K.ended(int(window)), id) == 1
     or call('SISMEMBER', K.ended(int(window - 1)), id) == 1
 end
@@ -159,10 +158,8 @@ end
 function Shard.remember_ended(...)
   local window = Shard.ended_window()
   call('SADD', K.ended(int(window)), ...)
-  if S.window_is_noted then return end
-  S.window_is_noted = true
-  local last, groups = Shard.last_windows()
-  if last == window then return end
+  if tonumber(last_window) == window then return end
+  local _, groups = Shard.last_windows()
   Shard.drop_ended()
   Shard.set_last_windows(window, groups)
 end
