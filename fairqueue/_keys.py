@@ -53,7 +53,7 @@ inner_nodes | hash | inner node: its record, and where it stands in the node abo
 shared_limits | hash | shared limit: why it is closed, its rate, its timer, its walk
   | once it is open and its rate is over
 tasks | hash | task: average in µs or `-`, and when it was last named or ended;
-  `''`: sum and count of all; `#plain`: see I14 | rebuild: 30 days later
+  `''`: sum and count of all | rebuild: 30 days later
 limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
   `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
   `forwards`

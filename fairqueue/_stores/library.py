@@ -5,11 +5,10 @@ of one before it. Each module holds functions ``Lanes.push`` and so on, and cons
 has no other variables, since a library keeps them from call to call: what a call remembers is in
 ``S``, one table made when it begins, see ``lua/calls/base.lua``.
 
-An operation is one file beside them, whose header is its interface. What stands before a line
-``-- LATER`` comes before the shard's record is read, and returns there without a commit. In place
-of a line ``-- BODY publish`` stands the text of that operation, so that a rule is written once. An
-operation that changes records ends in a commit, which no operation writes itself. A server whose
-memory is full refuses those whose header says ``FULL refused``, and runs all others.
+An operation is one file beside them, whose header is its interface. In place of a line ``-- BODY
+publish`` stands the text of that operation, so that a rule is written once. An operation that
+changes records ends in a commit, which no operation writes itself. A server whose memory is full
+refuses those whose header says ``FULL refused``, and runs all others.
 
 A server with functions (Redis 7, Valkey) loads the library under a name with its digest, so that
 two releases may run side by side. Elsewhere an operation goes as a script of the modules that it
@@ -77,10 +76,18 @@ MODULES = (
 """The shared modules, bottom up."""
 _FUNCTION = re.compile(r"^function (\w+\.\w+)\(.*?^end\n", re.MULTILINE | re.DOTALL)
 _REFERENCE = re.compile(r"\b[A-Z]\w*\.\w+")
-_LATER = "-- LATER\n"
 _BODY = re.compile(r"^-- BODY (\w+)\n", re.MULTILINE)
-_OPEN = "local refused = open_shard()\nif refused then return refused end\n"
-_COMMIT = "return Commit.run(function()\n{body}end)\n"
+_OPERATION = """\
+do
+local function act()
+{body}end
+function Operations.{name}()
+  local refused = open_shard()
+  if refused then return refused end
+  return {ends}
+end
+end
+"""
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _FREE = "call('UNLINK', P)\n"  # no key has this name
 """A full Redis refuses a script only at a first write that may grow, and this one frees."""
@@ -182,13 +189,9 @@ class Library:
         return _COMMENT.sub("", texts)
 
     def _operation(self, name: str) -> str:
-        text = _BODY.sub(lambda found: self._read(found[1]).replace(_LATER, ""), self._read(name))
-        *before, last = text.split(_LATER)
-        first, between = (before[0], "".join(before[1:])) if before else ("", "")
-        if self.writes(name):
-            last = _COMMIT.format(body=last)
-        body = _COMMENT.sub("", f"{first}{_OPEN}{between}{last}")
-        return f"Operations.{name} = function()\n{body}end\n"
+        text = _BODY.sub(lambda found: self._read(found[1]), self._read(name))
+        ends = "Commit.run(act)" if self.writes(name) else "act()"
+        return _OPERATION.format(name=name, body=_COMMENT.sub("", text), ends=ends)
 
     @cached_property
     def _all(self) -> str:

@@ -72,7 +72,7 @@ def publish_text(job: Job, admission: Admission, shards: str = "", *, names: boo
 
     ``names``: register its task, too.
     """
-    how = str((not admission.is_new) + 2 * names) + shards
+    how = str(int(names)) + shards
     if job.delay_seconds or job.expires_seconds is not None or not admission.is_usual:
         how = ",".join((how, *_options(job, admission)))
     if admission.tick is not None:

@@ -109,7 +109,7 @@ class StoreBase(ListStore, ScheduleStore):
         """
 
         def call(groups: str, packed: bytes) -> Any:
-            return self._call("publish_many", again=0, groups=groups, jobs=packed)
+            return self._call("publish_many", groups=groups, jobs=packed)
 
         return Publishes(jobs, shards, self._names).send(call)
 

@@ -237,20 +237,6 @@ def _keys_are_known(a: Audit) -> Iterator[Found]:
             yield ("key", *key), f"the key {':'.join(key)} {how}"
 
 
-def _short_publishes_need_no_check(a: Audit) -> Iterator[Found]:
-    fields = a.space.one("limits", {})
-    plain = a.space.one("tasks", {}).get("#plain")
-    if plain is not None:
-        known = {mark for mark, sign in (("capacity", "!"), ("tasks", "/")) if sign in plain}
-        closing = {"capacity", "wide_capacity", "tasks", "forwards"} - known
-        for mark in sorted(closing & set(fields)):
-            text = f"publishes take the short way, although a limit sets {mark!r}"
-            yield ("shard",), text
-        if a.offset != 0:
-            text = f"publishes take the short way, although Redis's clock is {a.offset} s behind"
-            yield ("shard",), text
-
-
 def _records_can_be_read(a: Audit) -> Iterator[Found]:
     for kind, *names in a.space.unreadable:
         text = f"the record {' '.join((kind, *map(decode, names)))} cannot be read"
@@ -316,7 +302,6 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I13", _records_can_be_read),
     ("I13", _nothing_is_set_aside),
     ("I13", _the_format_is_known),
-    ("I14", _short_publishes_need_no_check),
     ("I16", _workspaces_are_on_their_shard),
     *JOB_CHECKS,
     *LEASE_CHECKS,

@@ -149,13 +149,6 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     },
     "the keys have another format": ("I13", _change(10, "format=3")),
     "the keys have no format": ("I13", _change(10, "")),
-    "publishes take the short way beside a capacity": (
-        "I14",
-        lambda e: (
-            e.command("HSET", e.keys.key("tasks"), "#plain", 1),
-            e.command("HSET", e.keys.key("limits"), "capacity", 1),
-        ),
-    ),
     "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
     "a flow that is put off has no timer": ("I1", _a_ready_flow_is("put_off")),
     "a finish tag has no flow": ("I11", _run("ZADD", ("finish", "q"), 1.0, "ghost")),

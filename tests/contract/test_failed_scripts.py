@@ -182,7 +182,7 @@ def test_a_lease_that_failed_waits_for_no_clock_that_goes_back() -> None:
 
 
 def test_a_publish_that_cannot_take_its_record_back_is_whole() -> None:
-    """The short way finds no lane behind which the job goes, and then the general one places it."""
+    """Its lane has gone with the job that runs."""
     clock = ManualClock()
     database = FailingDatabase(clock)
     world = World(Store(MemoryEngine(database), clock=clock), clock)

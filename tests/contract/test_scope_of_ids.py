@@ -53,9 +53,6 @@ def test_dead_jobs_of_two_queues_with_one_id_are_two(world: World, worker: Worke
     assert sorted(letter.job.queue for letter in world.dead()) == ["q", "q2"]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="issue 'One path': one way through a publish, which looks for ended ids"
-)
 def test_a_first_publish_that_arrives_late_runs_its_job_once(world: World) -> None:
     """It was sent again meanwhile, and that job has run: a packet may be held up for seconds."""
     job, worker, started = Job("x", "a", "q", "t", b""), world.worker(), []

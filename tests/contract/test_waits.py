@@ -72,7 +72,7 @@ SCOPES = [("queue", "q"), ("total", "")]
 
 @pytest.mark.parametrize(("scope", "name"), SCOPES)
 def test_nor_is_time_in_which_its_queue_is_paused(world: World, scope: str, name: str) -> None:
-    """Though its workspaces keep their places there, also in inner nodes, and on the short way."""
+    """Though its workspaces keep their places there, also in inner nodes."""
     world.limit_task("t", concurrency=9)
     world.publish("a", "in a node", task="t")
     for n in range(8):
@@ -93,7 +93,7 @@ def test_nor_is_time_in_which_its_queue_is_paused(world: World, scope: str, name
 
 
 @pytest.mark.parametrize(("scope", "name"), SCOPES)
-def test_a_busy_worker_is_told_of_a_pause_on_the_short_way(
+def test_a_busy_worker_is_told_of_a_pause(
     world: World, worker: Worker, scope: str, name: str
 ) -> None:
     """The mark of the pause stays with the queue, whichever way a claim takes."""

@@ -59,7 +59,6 @@ from tests.model.model import MAX_DELIVERIES, Model
 from tests.model.tally import note_limits, rule
 from tests.operators import operators_of
 from tests.redis_scores import score_text_of
-from tests.short_ways import SHORT_WAYS, without_short_ways
 from tests.small_pages import with_small_pages
 
 WORKSPACES = st.sampled_from(["a", "b", "c", "d: {*}\n", "default"])
@@ -125,9 +124,7 @@ MOST_DUE = 8  # that a claim may find: it has few steps, and the model has no pa
 class Moves(RuleBasedStateMachine):
     """Producers, workers and an operator make any call at any time.
 
-    Publishes take their short way on Redis, and the general one in memory. With ``many_flows``
-    those of a workspace follow it one by one, and both take the short way: a publish that takes it
-    reads no flow, so which of them follows next would differ.
+    With ``many_flows`` those of a workspace follow it one by one.
     """
 
     def __init__(self, client: redis.Redis, namespace: str, *, many_flows: bool = False) -> None:
@@ -138,10 +135,10 @@ class Moves(RuleBasedStateMachine):
             MemoryEngine(
                 database,
                 namespace=namespace,
-                read=_with_many_flows if many_flows else _generally,
+                read=_with_many_flows if many_flows else _as_it_is,
             ),
             RedisEngine(
-                client, namespace=namespace, read=_with_many_flows if many_flows else _shortly
+                client, namespace=namespace, read=_with_many_flows if many_flows else _as_it_is
             ),
         )
         self.many_flows = many_flows
@@ -895,16 +892,12 @@ class Moves(RuleBasedStateMachine):
 
 
 # Functions of the module, since the library is loaded once for each way of reading them.
-def _shortly(file: str) -> str:
+def _as_it_is(file: str) -> str:
     return _without_chance(read_source(file))
 
 
 def _with_many_flows(file: str) -> str:
     return _without_chance(with_small_pages(file))
-
-
-def _generally(file: str) -> str:
-    return _shortly(file) if file not in SHORT_WAYS else _without_chance(without_short_ways(file))
 
 
 def _without_chance(text: str) -> str:

@@ -57,7 +57,7 @@ NEAREST: dict[str, Sequence[str]] = {
     "scheduler/limits": (*LIMITS, *PUBLISH),
     "scheduler/shared_limits": LIMITS,
     "scheduler/task_rates": ("tests/contract/test_task_rates.py",),
-    "state/lanes": ("tests/contract/test_holes.py", *LEASES),
+    "state/lanes": ("tests/contract/test_holes.py", *LEASES, "tests/contract/test_publish_many.py"),
     "state/jobs": PUBLISH,
     "state/enqueue": PUBLISH,
     "state/kept_places": ("tests/contract/test_kept_places.py",),

@@ -57,10 +57,10 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
 @pytest.mark.parametrize(
     ("limits", "job_id", "most"),
     [
-        ({}, None, 5),
-        ({}, "known", 8),
-        ({"workspace_capacity": 99}, None, 7),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 10),
+        ({}, None, 7),
+        ({}, "known", 7),
+        ({"workspace_capacity": 99}, None, 11),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 11),
     ],
 )
 def test_commands_of_a_publish(
@@ -71,7 +71,7 @@ def test_commands_of_a_publish(
     job_id: str | None,
     most: int,
 ) -> None:
-    """TIME, the task, the workspace, the record, the lane; more where there is more to know."""
+    """TIME, the shard, two for ended ids, limits, the record, the lane; more with a capacity."""
     with _queue(redis_url, namespace, **limits) as queue:
 
         def publish() -> None:
@@ -83,10 +83,10 @@ def test_commands_of_a_publish(
 @pytest.mark.parametrize(
     ("limits", "group", "most"),
     [
-        ({}, None, 5 + 2 * 50),
-        ({}, "g", 9 + 2 * 50),
-        ({"workspace_capacity": 99}, None, 5 + 5 * 50),
-        ({"workspace_capacity": 99}, "g", 16 + 6 * 50),
+        ({}, None, 4 + 4 * 50),
+        ({}, "g", 9 + 4 * 50),
+        ({"workspace_capacity": 99}, None, 5 + 7 * 50),
+        ({"workspace_capacity": 99}, "g", 16 + 5 * 50),
     ],
 )
 def test_commands_of_a_publish_of_many(
@@ -97,7 +97,7 @@ def test_commands_of_a_publish_of_many(
     group: str | None,
     most: int,
 ) -> None:
-    """Two for each job where nothing limits it; the capacity of a group is looked at once."""
+    """Four for each job where nothing limits it; the capacity of a group is looked at once."""
     jobs = [NewJob(b"x", "q", workspace="a", task="t", group=group) for _ in range(50)]
     with _queue(redis_url, namespace, **limits) as queue:
         queue.publish_many([NewJob(b"x", "q", workspace="a", task="t", group="other")])

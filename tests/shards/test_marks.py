@@ -29,14 +29,14 @@ def test_a_shard_that_was_dropped_is_not_believed(processes: Namespace) -> None:
     assert places(processes) == {2: 1}
 
 
-@pytest.mark.parametrize("is_plain", [True, False], ids=["short way", "general way"])
+@pytest.mark.parametrize("has_capacity", [False, True])
 def test_a_publisher_slept_until_the_number_goes_back(
-    processes: Namespace, monkeypatch: pytest.MonkeyPatch, *, is_plain: bool
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch, *, has_capacity: bool
 ) -> None:
     """It says the number that will be, but of the time before: its workspace has yet to move."""
     name = moving()
     queue, late = processes.open(FROM), processes.open(FROM)
-    if not is_plain:
+    if has_capacity:
         queue.limits.set(Scope.default(), capacity=100)
     queue.publish(b"", queue="q", workspace=name, task="t")
     asleep(late)

@@ -111,16 +111,14 @@ class Wire:
     def exchange(
         self,
         packed: bytes,
-        again: Callable[[], bytes] | None = None,
         read: Callable[[Any], Any] = read_one,
         *,
         is_there: Callable[[], bool] | None = None,
     ) -> Any:
         """Send a packed command and return its reply, with the client's own retries.
 
-        ``again``: packs what a retry sends, if it differs. ``read``: reads the whole reply. Only an
-        answer keeps the connection, and only if the server may still be the right one: after a
-        failover the next call connects again.
+        ``read``: reads the whole reply. Only an answer keeps the connection, and only if the server
+        may still be the right one: after a failover the next call connects again.
         """
         connection = self._connections.take()
         times = 0
@@ -139,10 +137,7 @@ class Wire:
             return reply
 
         def prepare_retry(_: Exception) -> None:
-            nonlocal packed
             connection.disconnect()
-            if again is not None:
-                packed = again()
 
         try:
             try:

@@ -19,8 +19,6 @@ from fairqueue._stores.redis.connections import Confirmation, Wire, head, packed
 from fairqueue._stores.redis.errors import is_withheld
 from fairqueue._stores.redis.traced import is_traced
 
-AGAIN = {"publish": (1, b"1"), "publish_many": (1, b"1")}
-"""Operations that must know a retry: which value says it, and how the value begins then."""
 FUNCTION_UNKNOWN = "Function not found"
 LIBRARY_KNOWN = "already exists"
 WAYS = 3
@@ -61,7 +59,6 @@ class OperationCall:
         self._confirmation = confirmation if library.writes(operation) else None
         self._tail = self._confirmation.packed if self._confirmation else b""
         self._read = self._confirmation.read if self._confirmation else read_one
-        self._again = AGAIN.get(operation)
         self._arguments = len(library.arguments_of(operation))
         self._is_sent_whole = False
         self._set_way()
@@ -94,14 +91,13 @@ class OperationCall:
         wire = self._delivery.wire
         if wire is None or is_traced():  # redis-py's own client may send a call twice
             return self._call_client(values)
-        again = (lambda: self._pack(self._told_again(values))) if self._again else None
         for _ in range(WAYS):
             try:
-                return wire.exchange(self._pack(values), again, self._read, is_there=is_there)
+                return wire.exchange(self._pack(values), self._read, is_there=is_there)
             except ResponseError as error:
                 if not self._is_brought(error, wire.execute):
                     raise
-        return wire.exchange(self._pack(values), again, self._read, is_there=is_there)
+        return wire.exchange(self._pack(values), self._read, is_there=is_there)
 
     def _pack(self, values: Sequence[bytes]) -> bytes:
         return self._head + packed(values) + self._tail
@@ -131,7 +127,6 @@ class OperationCall:
     def _call_client(self, values: Sequence[bytes]) -> Any:
         sends = self._confirmation or self._delivery.wire
         client = sends.traced_client if sends else self._delivery.client
-        values = self._told_again(values)
         for _ in range(WAYS):
             try:
                 return self._sent_by(client, values)
@@ -143,10 +138,3 @@ class OperationCall:
     def _sent_by(self, client: Any, values: Sequence[bytes]) -> Any:
         name, what = self._command
         return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)
-
-    def _told_again(self, values: Sequence[bytes]) -> Sequence[bytes]:
-        """Return the values of a retry."""
-        if self._again is None:
-            return values
-        at, mark = self._again
-        return [*values[:at], mark + values[at][len(mark) :], *values[at + 1 :]]

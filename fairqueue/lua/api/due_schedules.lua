@@ -3,11 +3,9 @@
 -- RETURNS {now, seconds, entry, record, ...}: in how many seconds to look again
 -- runners: those of the caller, with spaces around each
 local _, runners, n = unpack(ARGV)
--- LATER
 local found, seconds = Schedules.due(runners, tonumber(n))
 local reply = { now_text, num(seconds) }
 if #found == 0 then return reply end
--- LATER
 local moves = call('HEXISTS', K.limits(), 'moves') == 1
 for _, member in ipairs(found) do
   local r = Schedules.listed(member)

@@ -1,17 +1,16 @@
 -- Enqueue jobs one after the other, each as by a publish; those of a group together, or none.
--- ARGV now again groups jobs
+-- ARGV now groups jobs
 -- ROUTE workspace MERGE own
 -- FULL refused
 -- RETURNS 1 each was stored, else for each job what publish returns; of a group that is rejected
 -- {2, scope, limit, waiting, start_interval, idle, kept, wanted, entry} for its first job, 5 for
 -- others;
 -- wanted: how many of its jobs want in there; entry: which of its entries says where
--- again: 1 where this may have been sent before, else 0
 -- groups: for each a line, name|queue workspace task n;...: how many jobs capacity applies to;
 -- nothing behind the bar: an earlier step has decided. %3DNAME: all jobs of the call are its jobs
 -- jobs: for each job `group size length `, the job as for a publish, and its payload
 -- group: the number of its group's line, or 0; the job itself then names none
-local _, again, groups, jobs = unpack(ARGV)
+local _, groups, jobs = unpack(ARGV)
 local capacity = call('HGET', K.limits(), 'capacity')
 
 local function publish(ARGV)
@@ -55,28 +54,14 @@ local function is_let_in(group)
   return group.is_in, full
 end
 
--- What the first job of a kind finds, the others need not look for: no publish takes it away; and
--- whether this call has its workspace's record, which may not say what is stored.
-local kinds = {}
-local function known_of(kind)
-  if not kinds[kind] then
-    local plain, name = call('HGET', K.tasks(), '#plain'), match(kind, '^%S+ %S+ (%S+)')
-    local is_known = plain and call('HEXISTS', K.workspaces(), name) == 1
-    kinds[kind] = { name = name, plain = is_known and plain or nil }
-  end
-  return kinds[kind].plain, S.workspaces[kinds[kind].name]
-end
-
 local replies, all_new, at = {}, true, 1
 while at <= #jobs do
   local number, job, payload_from, after = job_at(at)
   at = after
-  if again == '1' then job = (find(job, '^[23]') and '3' or '1') .. job:sub(2) end
   local group, is_in, reply = group_of[number], nil, nil
   if group then is_in, reply = is_let_in(group) end
   if is_in ~= false then
-    local known, is_read = known_of(match(job, '^.* '))
-    reply = publish({ now_text, job, jobs:sub(payload_from, after - 1), is_in, known, is_read })
+    reply = publish({ now_text, job, jobs:sub(payload_from, after - 1), is_in })
   end
   all_new = all_new and reply == 1
   insert(replies, reply)

@@ -11,7 +11,6 @@ if shards == '!' then
   call('HSET', K.moved(), '!', 1)
 elseif shards ~= '' then
   call('HSET', K.limits(), 'moves', shards, 'spread', to)
-  call('HDEL', K.tasks(), '#plain') -- see publish.lua
 else
   call('HDEL', K.limits(), 'moves')
   call('HDEL', K.moved(), '!')

@@ -5,11 +5,12 @@ local call, format, match, gmatch, find, concat, insert, max, min
 -- a clock of the shard that does not go back, and as text, since formatting a number costs as much
 -- as a command; the shard's record as it was read, see shard.lua; and S, what modules keep until
 -- the call ends.
-local ARGV, now, now_text, meta_text, meta_unread, offset, S
+local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
-local FORMAT, META = '2', '^%d+ %d+ ([%d.]+) %S+ %S+ .* ([%d.]+) format=(%d+)$' -- see shard.lua
+local META_BEGINS = '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+)' -- see shard.lua
+local FORMAT, META = '2', META_BEGINS .. '.* ([%d.]+) format=(%d+)$'
 local NO_META = '0 0 0 - - 0 - 0 0 0 format=2'
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more.
@@ -17,42 +18,45 @@ local function new_state()
   return {
     meta = false,
     slots_freed = 0, -- of the total
-    total_limit = 0, -- then
     look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
     at_work = false, -- the lease, timer or flow at which the call works, in case it fails
+    added_job = false, -- the id of the job that it stored last, for the same reason
+    has_read = false, -- whether there may be anything to write at the end
     -- how much has been done besides the call's own n
-    steps_taken = 0, looks_taken = 0,
+    steps_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
     limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    gaps = false, this_window = false, window_is_noted = false,
+    limits_by_text = false, this_window = false,
   }
 end
 -- What few calls need, and tables of the call's own, each made when it is first needed: S has place
 -- for 32 names, and one more would double it.
-local TABLE = 0
+local TABLE, READ = 'table', 'read'
 local STATE = {
+  total_limit = 0, -- when a slot of the total was freed
+  looks_taken = 0, gaps = false,
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
   -- what was read, and is written at the end
-  workspaces = TABLE, nodes = TABLE, shared_limits = TABLE,
-  touched_queues = TABLE, -- whose token must be checked
-  due_queues = TABLE, -- when time will bring something to a queue
-  set_aside = TABLE, -- {kind, name, text} of what could not be read, or was not found
+  workspaces = READ, nodes = READ, shared_limits = READ,
+  touched_queues = READ, -- whose token must be checked
+  due_queues = READ, -- when time will bring something to a queue
+  set_aside = READ, -- {kind, name, text} of what could not be read, or was not found
   -- what has been done, for a call that fails: see commit.lua
-  added_jobs = TABLE, -- {queue, id}
   taken_jobs = TABLE, -- {workspace, queue, priority, element}
   touched_leases = TABLE, -- granted or dropped
   granted = TABLE, -- leases that are still to be written
   words = TABLE, -- one table for all commands: another one each would cost more
-  limits_by_text = TABLE, limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }
 local NEW_STATE = { __index = function(state, name)
   local first = STATE[name]
-  if first ~= TABLE then return first end
+  if first ~= TABLE and first ~= READ then return first end
+  state.has_read = state.has_read or first == READ
   first = {}
   state[name] = first
   return first
@@ -88,15 +92,16 @@ local function open_shard()
   now, meta_text, meta_unread = tonumber(now_text), call('GET', K.meta()) or NO_META, nil
   local beat, written
   if meta_text:sub(-11) == ' 0 format=2' then -- as it mostly ends: to read the whole costs more
-    beat, offset, written = match(meta_text, '^%d+ %d+ ([%d.]+) '), '0', FORMAT
+    beat, last_window = match(meta_text, META_BEGINS)
+    offset, written = '0', FORMAT
   else
-    beat, offset, written = match(meta_text, META)
+    beat, last_window, offset, written = match(meta_text, META)
   end
   if not beat or written ~= FORMAT then
     written = match(meta_text, ' format=(%d+)$')
     if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
     meta_text, meta_unread = NO_META, meta_text
-    beat, offset = '0', '0'
+    beat, last_window, offset = '0', '0', '0'
   end
   -- Two times of Redis's clock are compared as text, where they have the same length.
   local is_later = ARGV[1] == '' and #now_text == #beat and now_text >= beat

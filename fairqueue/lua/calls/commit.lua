@@ -3,17 +3,16 @@
 -- changed is saved.
 
 function Commit.run(operation)
-  local reply
-  local state = S
-  state.workspaces, state.nodes, state.shared_limits = {}, {}, {} -- each call looks at these
-  state.touched_queues, state.due_queues = {}, {}
-  local done, said = pcall(function()
-    reply = operation()
-    Wakeups.settle_tokens()
-    Records.save()
-  end)
+  local done, reply = pcall(operation)
+  local said = not done and reply
+  if done and (S.meta or S.has_read or offset ~= '0') then done, said = pcall(Commit.write) end
   if not done then Commit.after(said) end
   return reply
+end
+
+function Commit.write()
+  Wakeups.settle_tokens()
+  Records.save()
 end
 
 -- Save what can be saved, each by itself. The next claims settle every workspace once more: what

@@ -2,18 +2,19 @@
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
 local FEW = 32 -- up to this many fields are read at once, more are read by name
 local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
-  'forwards' }
+  'forwards', 'configured:observe:' }
 local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by marks, see Limits.list
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
   local many = call('HLEN', K.limits())
-  local fields = many <= FEW and {}
-  local all = many > 0 and fields and call('HGETALL', K.limits()) or {}
+  S.limits_are_read, S.has_none = true, many == 0
+  if S.has_none or many > FEW then return S.has_none end
+  local all, fields = call('HGETALL', K.limits()), {}
   for i = 1, #all, 2 do
     if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
   end
-  S.limits_are_read, S.limit_fields, S.has_none = true, fields, fields and next(fields) == nil
+  S.limit_fields, S.has_none = fields, next(fields) == nil
   return S.has_none
 end
 
@@ -24,30 +25,34 @@ end
 
 -- The texts of some fields, '' for those that are not set.
 function Limits.texts(...)
-  local texts = S.limit_fields and {} or call('HMGET', K.limits(), ...)
-  for i, name in ipairs({ ... }) do
-    texts[i] = S.limit_fields and S.limit_fields[name] or texts[i] or ''
-  end
+  local fields, texts = S.limit_fields, { ... }
+  local found = fields or call('HMGET', K.limits(), ...)
+  for i = 1, #texts do texts[i] = found[fields and texts[i] or i] or '' end
   return texts
 end
 
 -- The later text counts more. Most workspaces share their texts, so the result is kept by text.
 function Limits.merged(texts)
   local key = concat(texts, '|')
-  if S.limits_by_text[key] then return S.limits_by_text[key] end
+  local known = S.limits_by_text
+  if not known then
+    known = {}
+    S.limits_by_text = known
+  end
+  if known[key] then return known[key] end
   local limits = { weight = 1, burst = 1 }
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
   if limits.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
-  S.limits_by_text[key] = Limits.complete(limits)
+  known[key] = Limits.complete(limits)
   return limits
 end
 
 -- What is asked most often: the weight as records have it, and whether anything may block.
 function Limits.complete(limits)
-  limits.weighs = num(limits.weight)
+  limits.weighs = limits.weight == 1 and '1' or num(limits.weight)
   limits.may_block = limits.paused or limits.rate or limits.concurrency
   return limits
 end
@@ -64,24 +69,33 @@ function Limits.hold_of(name)
   return to and 'paused=' .. since .. ' moves=' .. to or ''
 end
 
--- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of_workspace(ws)
-  if ws.limits then return ws.limits end
-  if S.has_none or Limits.none_is_set() then
-    ws.limits = NONE
-    return NONE
-  end
-  local texts = Limits.texts(Limits.fields_of(ws.name))
-  if texts[8] ~= '' then texts[8] = Limits.hold_of(ws.name) end
-  local limits = Limits.merged(texts)
-  local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
-  if not has_own and (limits.exempt or 'default') == ws.name then
-    limits = Limits.complete({ weight = 1, burst = 1, fairness = limits.fairness,
-      paused = limits.paused, capacity = limits.draining and 0, draining = limits.draining,
-      would = limits.would and NONE })
-  end
+  local limits = ws.limits or Limits.of_name(ws.name)
   ws.limits = limits
   return limits
+end
+
+-- The default workspace is under the default limits only if it has limits of its own.
+function Limits.of_name(name)
+  if S.has_none or Limits.none_is_set() then return NONE end
+  local texts = Limits.texts(Limits.fields_of(name))
+  if texts[8] ~= '' then texts[8] = Limits.hold_of(name) end
+  local limits = Limits.merged(texts)
+  local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
+  if has_own or (limits.exempt or 'default') ~= name then return limits end
+  return Limits.complete({ weight = 1, burst = 1, fairness = limits.fairness,
+    paused = limits.paused, capacity = limits.draining and 0, draining = limits.draining,
+    would = limits.would and NONE })
+end
+
+-- The capacity of a workspace, mostly read without its other limits; nil: none.
+function Limits.capacity_of(name)
+  local texts = Limits.texts(Limits.fields_of(name))
+  local all = concat(texts, '|', 1, 6)
+  local is_plain = texts[7] == '' and name ~= 'default'
+    and not (find(all, 'exempt=' .. name, 1, true) or find(all, 'draining=', 1, true))
+  if not is_plain then return Limits.of_name(name).capacity end
+  return tonumber(match(all, '.*capacity=([^ |]+)')) -- the last one counts
 end
 
 -- What a mark says; false: it is not there. They are: whether any task has a limit ('tasks') or had
@@ -206,14 +220,6 @@ function Limits.of_task(task)
   return S.limits_of_task[task]
 end
 
--- The key of the lane of a task's jobs, where the shard's record was not read, see Lanes.key_of.
-function Limits.lane_key(queue, task)
-  local configured, live, pause = unpack(call('HMGET', K.limits(), 'configured:task:' .. task,
-    'live:task:' .. task, 'pause:task:' .. task))
-  local has_own = configured or live or pause and find(pause, 'paused', 1, true)
-  return has_own and queue .. '/' .. task or queue
-end
-
 -- What the workspaces of a group share; the defaults apply to single workspaces.
 function Limits.of_group(name)
   return Limits.merged(Limits.texts('configured:workspace:' .. name, 'provider:workspace:' .. name,
@@ -274,9 +280,7 @@ end
 -- Note whether there is any: where there is none, publishes and claims do not look.
 function Limits.mark(what)
   local is_there = call('EXISTS', K.limits_with(what)) == 1
-  local is_gone = not is_there and call('HDEL', K.limits(), what) == 1
-  if is_there then call('HSET', K.limits(), what, 1) end
-  if is_there or is_gone then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
+  if is_there then call('HSET', K.limits(), what, 1) else call('HDEL', K.limits(), what) end
 end
 
 -- Forget what a limit provider said of a workspace.

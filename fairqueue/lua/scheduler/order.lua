@@ -96,7 +96,10 @@ function Order.runnable_since(flow)
 end
 
 function Order.catch_up(node)
-  local entity, flow = Order.head_of(node)
+  local head, entity, flow = call('ZRANGE', K.ready(node.id), 0, 0, 'WITHSCORES')
+  local member, head_tag = head[1], tonumber(head[2])
+  if member and head_tag <= node.virtual_time then return end -- it does not rise to less
+  if member then entity, flow = Order.head_of(node, member) end
   local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
   local tag, stride = entity and tonumber(flow.tag), entity and Order.stride(entity, flow)
   local virtual_time = Fairness.caught_up(node.virtual_time, tag, stride, tonumber(highest or nil))

@@ -32,7 +32,6 @@ end
 function Moves.let_all_through()
   Shard.load().spread = ' spread ' -- so that requests ask, too
   call('HSET', K.limits(), 'forwards', 1)
-  call('HDEL', K.tasks(), '#plain') -- see publish.lua
 end
 
 -- It is held, so one without a record would be looked for by its keys, which may take long.

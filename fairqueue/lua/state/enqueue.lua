@@ -34,12 +34,15 @@ end
 
 -- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;
 -- false: not to look at the total.
-function Enqueue.full_for(ws, queue, task, of_workspace, of_queue, of_all)
-  local own = Limits.of_workspace(ws)
-  local full = own.capacity
-    and Enqueue.full('workspace', own, Lanes.waiting_of(ws), ws, of_workspace)
-  if full or not Limits.any('wide_capacity') then return full or nil end
-  local node = Records.node(queue)
+function Enqueue.full_for(name, queue, task, of_workspace, of_queue, of_all)
+  local most = Limits.capacity_of(name)
+  local waiting = most and Lanes.waiting_in(name)
+  if waiting and waiting + of_workspace > most then
+    local ws = Records.workspace(name)
+    return Enqueue.full('workspace', Limits.of_workspace(ws), waiting, ws, of_workspace)
+  end
+  if not Limits.any('wide_capacity') then return nil end
+  local node, ws = Records.node(queue), Records.workspace(name)
   local limits, total = Limits.of_queue(node)
   return limits.capacity
     and Enqueue.full('queue', limits, Lanes.depth_of(queue), node, of_queue, ws, queue)
@@ -50,33 +53,40 @@ function Enqueue.full_for(ws, queue, task, of_workspace, of_queue, of_all)
 end
 
 -- No capacity rejects jobs: no place is kept for them any more.
-function Enqueue.is_let_in(ws, queue, of_workspace, of_queue, of_all)
+function Enqueue.is_let_in(name, queue, of_workspace, of_queue, of_all)
   if Limits.any('wide_capacity') then
     local limits, total = Limits.of_queue(Records.node(queue))
-    if limits.capacity then KeptPlaces.forget(ws, queue) end
-    if total.capacity then KeptPlaces.forget(ws, '*') end
+    if limits.capacity then KeptPlaces.forget(name, queue) end
+    if total.capacity then KeptPlaces.forget(name, '*') end
   end
-  if Limits.of_workspace(ws).would then
-    Explain.observe_publish(ws, queue, of_workspace, of_queue, of_all)
+  if Limits.any('configured:observe:') then
+    Explain.observe_publish(Records.workspace(name), queue, of_workspace, of_queue, of_all)
   end
 end
 
 -- The rejection of one more job, or nil.
-function Enqueue.rejection(ws, queue, task)
-  local full = Enqueue.full_for(ws, queue, task, 1, 1, 1)
-  if not full then Enqueue.is_let_in(ws, queue, 1, 1, 1) end
+function Enqueue.rejection(name, queue, task)
+  local full = Enqueue.full_for(name, queue, task, 1, 1, 1)
+  if not full then Enqueue.is_let_in(name, queue, 1, 1, 1) end
   return full
+end
+
+-- Whether a workspace lives on another shard, or the caller knows other shards: see moves.lua.
+function Enqueue.is_elsewhere(name, shards)
+  local spread, moves = Limits.any('spread'), Limits.any('moves')
+  if spread and shards ~= spread and shards ~= moves and shards ~= '' then return true end
+  return (moves or Limits.any('forwards')) and Shard.has_moved(name)
 end
 
 -- A job whose record is stored enters its lane, or waits for its time. Behind others of its lane
 -- one that does not expire changes nothing about where its workspace stands.
-function Enqueue.enter(ws, queue, lane_key, priority, element, delay, expires)
+function Enqueue.enter(name, queue, task, priority, element, delay, expires)
+  local lane_key = Lanes.key_of(queue, task)
+  if delay == '0' and not expires and Lanes.join(name, lane_key, priority, element) then return end
+  local ws = Records.workspace(name)
   if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
-  if delay ~= '0' then
-    Timers.schedule(ws, queue, priority, element, now + delay)
-  elseif Lanes.push(ws, Records.flow(ws, lane_key), priority, element) and not expires then
-    return
-  end
+  if delay ~= '0' then Timers.schedule(ws, queue, priority, element, now + delay)
+  else Lanes.push(ws, Records.flow(ws, lane_key), priority, element) end
   Records.register(queue)
   Settle.workspace(ws)
 end
@@ -137,12 +147,12 @@ end
 function Enqueue.read_entries(entries)
   local read, wanted, all = {}, {}, 0
   for queue, name, task_name, n in gmatch(entries, '(%S+) (%S+) (%S+) (%d+);') do
-    insert(read, { queue = queue, ws = Records.workspace(name), task_name = task_name })
+    insert(read, { queue = queue, name = name, task_name = task_name })
     wanted[queue .. ' '] = (wanted[queue .. ' '] or 0) + n
     wanted[name], all = (wanted[name] or 0) + n, all + n
   end
   for i, one in ipairs(read) do
-    one.workspace, one.queued = wanted[one.ws.name], wanted[one.queue .. ' ']
+    one.workspace, one.queued = wanted[one.name], wanted[one.queue .. ' ']
     one.total = i == #read and all
   end
   return read
@@ -153,7 +163,7 @@ end
 function Enqueue.rejection_of_group(entries)
   local read = Enqueue.read_entries(entries)
   for i, one in ipairs(read) do
-    local full = Enqueue.full_for(one.ws, one.queue, one.task_name, one.workspace, one.queued,
+    local full = Enqueue.full_for(one.name, one.queue, one.task_name, one.workspace, one.queued,
       one.total)
     if full then
       full[8], full[9] = full[2] == 'queue' and one.queued or one[full[2]] or 0, i - 1
@@ -161,33 +171,9 @@ function Enqueue.rejection_of_group(entries)
     end
   end
   for _, one in ipairs(read) do
-    Enqueue.is_let_in(one.ws, one.queue, one.workspace, one.queued, one.total)
+    Enqueue.is_let_in(one.name, one.queue, one.workspace, one.queued, one.total)
   end
   return nil
-end
-
--- A publish may take the short way from now on: at most a workspace's own capacity rejects a job,
--- and Redis's clock is not behind. See publish.lua.
-function Enqueue.mark_plain(shards)
-  if Limits.any('wide_capacity') or offset ~= '0' then return end
-  local capped, has_lanes = Limits.any('capacity') and '!' or '', Limits.any('tasks') and '/' or ''
-  call('HSET', K.tasks(), '#plain', shards .. capped .. has_lanes)
-end
-
--- Whether a lane, the only one of its workspace, has jobs, and room for another one: read without
--- the shard's record. What is not as simple as this has none.
-function Enqueue.has_own_room(name, raw, lane_key, priority)
-  if Records.only_lane_in(raw) ~= priority then return false end
-  local default, live_default, configured, provided, live, pause, observe =
-    unpack(call('HMGET', K.limits(), Limits.fields_of(name)))
-  local all = (default or '') .. '|' .. (live_default or '') .. '|' .. (configured or '') .. '|'
-    .. (provided or '') .. '|' .. (live or '') .. '|' .. (pause or '')
-  local may_be_exempt = not (configured or provided or live)
-    and (name == 'default' or find(all, 'exempt=' .. name, 1, true))
-  if observe or may_be_exempt or find(all, 'draining=', 1, true) then return false end
-  local most = match(all, '.*capacity=([^ |]+)') -- the last one counts
-  local waiting = call('LLEN', K.lane(name, lane_key, priority))
-  return waiting > 0 and (not most or waiting < tonumber(most))
 end
 
 -- Unique keys, of a workspace and task: one job at a time holds each.

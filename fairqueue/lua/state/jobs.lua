@@ -40,14 +40,10 @@ function Jobs.page(jobs, cursor, most)
 end
 
 -- Write the record of a new job; false: there is a job of this id.
-function Jobs.add(queue, id, record)
-  return call('HSETNX', K.jobs(queue), id, record) == 1
-end
-
--- The same; if the script fails before the job has a place, its record goes again.
+-- Return whether it is new; if the script fails before the job has a place, its record goes again.
 function Jobs.write_new(queue, id, record)
-  local is_new = Jobs.add(queue, id, record)
-  if is_new then insert(S.added_jobs, { queue, id }) end
+  local is_new = call('HSETNX', K.jobs(queue), id, record) == 1
+  if is_new then S.added_job = id end
   return is_new
 end
 

@@ -64,10 +64,10 @@ function KeptPlaces.from(ws, scope, wanted)
 end
 
 -- A workspace got in.
-function KeptPlaces.forget(ws, scope)
+function KeptPlaces.forget(name, scope)
   local notes = KeptPlaces.notes(scope)
   for i, note in ipairs(notes) do
-    if note.name == ws.name then
+    if note.name == name then
       table.remove(notes, i)
       return KeptPlaces.save(scope, notes)
     end

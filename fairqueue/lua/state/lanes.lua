@@ -21,14 +21,18 @@ function Lanes.with(lanes, lane)
   return lanes == '' and lane or lanes .. ',' .. lane
 end
 
--- A lane that the record does not name and that is there already: there may be others. Return
--- whether the element stands behind others of a lane that it names.
+-- A lane that the record does not name and that is there already: there may be others.
 function Lanes.push(ws, flow, priority, element)
   local length = call('RPUSH', K.lane(ws.name, flow.lane_key, priority), element)
   flow.first_task = flow.lanes == '' and length == 1 and Jobs.task_of(element) or nil
-  if Lanes.is_used(flow.lanes, priority) then return length > 1 end
+  if Lanes.is_used(flow.lanes, priority) then return end
   flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true
   if length > 1 then ws.is_unread = true end
+end
+
+-- Push an element behind others; false: there are none.
+function Lanes.join(name, lane_key, priority, element)
+  return call('RPUSHX', K.lane(name, lane_key, priority), element) > 0
 end
 
 -- The first element; nil: there is none, although the flow names the lane.
@@ -79,6 +83,16 @@ function Lanes.waiting_of(ws)
     end
   end
   return n
+end
+
+-- How many jobs of a workspace wait: of most this is the length of one lane.
+function Lanes.waiting_in(name)
+  local ws = S.has_read and S.workspaces[name]
+  if ws then return Lanes.waiting_of(ws) end
+  local raw = call('HGET', K.workspaces(), name)
+  local lane_key, priority = WorkspaceRecords.only_lane(raw or '')
+  if lane_key then return call('LLEN', K.lane(name, lane_key, priority)) end
+  return Lanes.waiting_of(Records.workspace(name, raw))
 end
 
 function Lanes.depth_of(queue)

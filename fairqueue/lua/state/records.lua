@@ -46,7 +46,7 @@ end
 function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
   local ws = { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
-    last_start = '0', start_interval = '0' }
+    last_start = '0', start_interval = '0', limits = false, dirty = false } -- at its full size
   local limits = Limits.of_workspace(ws)
   ws.parent = limits.parent -- also where its record is lost: its leases have slots of the group
   ws.is_unread = raw or call('ZSCORE', K.timer(), name)
@@ -77,12 +77,6 @@ function Records.workspace(name, raw)
   return ws
 end
 
--- The priority of a workspace's only lane, read without the rest of its record; nil where it has
--- others, scheduled jobs, jobs that came back or holes.
-function Records.only_lane_in(raw)
-  return match(raw, '^%S+ %S+ %S+ %S+ %- [^|]*|;[^; ]+ %S+ %S+ %S+ %S+ %S+ (%d+)|')
-end
-
 -- Return also whether it is new. is_known: one that is not there is not made.
 function Records.flow(ws, lane_key, is_known)
   for i = 1, #ws.flows do
@@ -91,7 +85,7 @@ function Records.flow(ws, lane_key, is_known)
   if ws.others and Records.read_flow(ws, lane_key) then return ws.flows[#ws.flows] end
   if is_known then return nil end
   local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = 'idle',
-    since = now_text, tag = '0', cost = '0', lanes = '' }
+    since = now_text, tag = '0', cost = '0', lanes = '', first_task = false }
   if ws.parent or find(lane_key, '/', 1, true) then Records.join_node(ws, flow) end
   insert(ws.flows, flow) -- last: what may fail has been done
   return flow, true

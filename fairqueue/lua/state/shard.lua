@@ -22,7 +22,7 @@ function Shard.load()
     watched = watched, drain = drain, window = window, due = tonumber(due) or 0,
     spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
   if not due then -- cut off in the middle
-    meta_text, meta_unread, S.meta = NO_META, meta_text, nil
+    meta_text, meta_unread, last_window, S.meta = NO_META, meta_text, '0', nil
     return Shard.load()
   end
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
@@ -67,7 +67,6 @@ function Shard.save()
     .. int(meta.due) .. meta.spread .. offset .. ' format=' .. FORMAT
   if text == meta_text then return end
   call('SET', K.meta(), text)
-  if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
 end
 
 -- One more step of what a call does besides its own n; false: this call has none left.
@@ -110,46 +109,46 @@ end
 -- Sets of ended ids that are no longer in use go. They go by UNLINK and not by a time to live: one
 -- may be so large that to free it in the foreground would stop Redis.
 function Shard.drop_ended()
-  local last, window = tonumber(Shard.load().window), tonumber(Shard.window(0, now))
+  local last, window = tonumber(last_window), Shard.window()
   for w = max(1, last - 1), min(last, window - 2) do call('UNLINK', K.ended(int(w))) end
-  if last < window - 1 then S.meta.window = '0' end
+  if last < window - 1 then Shard.note_window(0) end
 end
 
 -- Two sets that rotate hold the ids of ended jobs, so that a repeated publish is not a new job.
-function Shard.window(ago, at)
-  return int((at - at % WINDOW_SECONDS) / WINDOW_SECONDS - ago)
+function Shard.window()
+  return (now - now % WINDOW_SECONDS) / WINDOW_SECONDS
 end
 
 -- The window of now; the last one, where the clock went back since the last beat.
 function Shard.ended_window()
   if not S.this_window then
-    local window = Shard.window(0, now)
-    S.window_is_noted = Shard.load().window == window
-    S.this_window = S.window_is_noted and window
-      or int(max(tonumber(window), tonumber(S.meta.window)))
+    S.this_window = max(Shard.window(), tonumber(last_window))
   end
   return S.this_window
 end
 
-function Shard.has_ended(id, window)
-  window = window or Shard.ended_window()
-  return call('SISMEMBER', K.ended(window), id) == 1
+function Shard.has_ended(id)
+  local window = Shard.ended_window()
+  return call('SISMEMBER', K.ended(int(window)), id) == 1
     or call('SISMEMBER', K.ended(int(window - 1)), id) == 1
 end
 
 function Shard.remember_ended(...)
   local window = Shard.ended_window()
-  call('SADD', K.ended(window), ...)
-  if S.window_is_noted then return end
-  S.window_is_noted = true
-  if S.meta.window == window then return end
+  call('SADD', K.ended(int(window)), ...)
+  if tonumber(last_window) == window then return end
   Shard.drop_ended()
-  S.meta.window = window
+  Shard.note_window(window)
+end
+
+function Shard.note_window(window)
+  last_window = int(window)
+  Shard.load().window = last_window
 end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  if S.meta.window ~= Shard.window(0, now) then Shard.drop_ended() end
+  if tonumber(last_window) ~= Shard.window() then Shard.drop_ended() end
 end
 
 -- Whether a workspace moves, to this shard or away from it, or has moved: see moves.lua.

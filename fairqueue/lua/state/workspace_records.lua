@@ -17,6 +17,14 @@
 --     middle
 local PLAIN = '^1 0 0 0 %- %-|;([^ /]+) ([%l_]+) (%S+) (%S+) (%S+) (%S+) ([%d,+]*)|([^|]*)$'
 
+local ONE_LANE = '^%S+ %S+ %S+ %S+ %- [^|]*|;([^; @]+) %S+ %S+ %S+ %S+ %S+ (%d+)|'
+
+-- The lane key and priority of the only lane, where no job is scheduled, has come back or has left
+-- a hole; nil: there is more.
+function WorkspaceRecords.only_lane(raw)
+  return match(raw, ONE_LANE)
+end
+
 -- Most have no weight, rate, capacity or timer, and one flow, in the node of a queue; nil: it is
 -- another. The table is made at its full size.
 function WorkspaceRecords.plain(name, raw)

@@ -116,7 +116,6 @@ end
 
 -- The shard's own record starts again where it cannot be read: see base.lua.
 function RebuildFound.shard()
-  call('HDEL', K.tasks(), '#plain') -- the next publish that may take the short way sets it
   Tick.beat()
   Shard.load().due = 0
   return 'written'

@@ -163,7 +163,8 @@ function RebuildJobs.settle(goes_on)
 end
 
 -- A job that could not be published leaves nothing. If not even that is possible, it is published.
-function RebuildJobs.remove_new(queue, id)
+function RebuildJobs.remove_new(id)
+  local queue = Jobs.queue_of(id)
   local record = Jobs.read(queue, id)
   if not record then return end
   local places = RebuildJobs.places_of(queue, id, record)
@@ -200,7 +201,7 @@ function RebuildJobs.undo(all)
       insert(S.taken_jobs, { l.workspace, l.queue, l.priority, Jobs.element(l.task, l.id) })
     end
   end
-  for _, job in ipairs(S.added_jobs) do pcall(RebuildJobs.remove_new, unpack(job)) end
+  if S.added_job then pcall(RebuildJobs.remove_new, S.added_job) end
   for _, job in ipairs(S.taken_jobs) do pcall(RebuildJobs.taken, unpack(job)) end
   for _, ws in pairs(S.workspaces) do pcall(Rebuild.stands, ws) end
 end
