@@ -128,10 +128,11 @@ def header(text: str, field: str) -> tuple[str, ...]:
 
 
 @cache
-def route_of(name: str) -> tuple[str, str]:
+def route_of(name: str) -> tuple[str, str, tuple[str, ...]]:
     """Return which of several shards an operation is asked of, and how their replies join."""
     route, _, merge = " ".join(header(read_source(name), "ROUTE")).partition(" MERGE ")
-    return route, merge or "one"
+    way, *fields = merge.split() or ("one",)
+    return route, way, tuple(fields)
 
 
 class Library:

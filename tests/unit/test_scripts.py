@@ -79,7 +79,7 @@ def test_a_script_says_what_it_is_for(name: str) -> None:
 @pytest.mark.parametrize("name", operations())
 def test_a_header_says_which_shards_are_asked(name: str) -> None:
     """Each operation of a sharded store has a ROUTE, and a method of its own only if it says so."""
-    route, merge = route_of(name)
+    route, merge, _ = route_of(name)
     if hasattr(StoreBase, name) and name not in OF_ONE_SHARD:
         assert route in ROUTES
     else:

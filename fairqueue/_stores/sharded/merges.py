@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from heapq import nsmallest
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -23,19 +23,6 @@ Call = Callable[..., Any]
 """Asks one shard."""
 
 
-SAME: dict[str, tuple[str, ...]] = {
-    "PauseRow": ("scope", "name"),
-    "QueueRow": ("queue",),
-    "Runnable": (),
-    "StoredLimitsRow": ("scope", "name", "source"),
-    "TaskRow": ("task",),
-    "WithoutWorkspace": (),
-    "WorkerRow": ("owner",),
-    "WorkspaceStats": ("workspace",),
-}
-"""Rows that agree in these fields become one."""
-FIRST = {"PauseRow": "since", "WorkerRow": "silent_seconds"}
-"""Sort key, the lowest first; each field has the first known value in this order."""
 JOINS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("waiting", "scheduled", "runnable", "running", "dead"), sum),
     **dict.fromkeys(("jobs", "startable"), sum),
@@ -47,14 +34,6 @@ JOINS: dict[str, Callable[[Any], Any]] = {
 """Fields whose known values are joined by a function."""
 
 
-def _key(row: object) -> tuple[Any, ...]:
-    return tuple(getattr(row, name) for name in SAME[type(row).__name__])
-
-
-def _place(row: object) -> tuple[Any, ...]:
-    return getattr(row, FIRST.get(type(row).__name__, ""), 0), _key(row)
-
-
 def _row(rows: Sequence[Any]) -> Any:
     values = {}
     for name in (field.name for field in fields(rows[0])):
@@ -63,11 +42,15 @@ def _row(rows: Sequence[Any]) -> Any:
     return replace(rows[0], **values)
 
 
-def joined(found: Iterable[R]) -> list[R]:
-    """Make one row of those with the same key."""
-    groups: dict[tuple[Any, ...], list[R]] = {}
-    for row in sorted(found, key=_place):
-        groups.setdefault(_key(row), []).append(row)
+def joined(found: Iterable[R], same: str, first: str = "") -> list[R]:
+    """Make one row of those that agree in the fields ``same``, which are separated by commas.
+
+    Each other field has the first known value; the rows are sorted by the field ``first``.
+    """
+    key = attrgetter(*same.split(","))
+    groups: dict[Any, list[R]] = {}
+    for row in sorted(found, key=lambda row: (getattr(row, first, 0), key(row))):
+        groups.setdefault(key(row), []).append(row)
     return [group[0] if len(group) == 1 else _row(group) for group in groups.values()]
 
 
@@ -79,16 +62,17 @@ def added(parts: Sequence[Any]) -> Any:
         return {name: added([part[name] for part in parts if name in part]) for name in names}
     if isinstance(kind, tuple):
         return tuple(map(sum, zip(*parts, strict=True)))
-    return _row(parts) if type(kind).__name__ in SAME else sum(parts)
+    return _row(parts) if is_dataclass(kind) else sum(parts)
 
 
 def _told(shards: Shards, call: Call, _: Given) -> None:
     each(shards, call)
 
 
-def _pages(shards: Shards, call: Call, _: Given) -> Iterator[list[Any]]:
-    of_shards = ({_key(row): row for page in call(shard) for row in page} for shard in shards)
-    yield joined(row for rows in of_shards for row in rows.values())
+def _pages(shards: Shards, call: Call, _: Given, same: str, first: str = "") -> Iterator[list[Any]]:
+    key = attrgetter(*same.split(","))
+    of_shards = ({key(row): row for page in call(shard) for row in page} for shard in shards)
+    yield joined((row for rows in of_shards for row in rows.values()), same, first)
 
 
 def _oldest(shards: Shards, call: Call, given: Given) -> rows.RunningJobs:
@@ -105,7 +89,7 @@ def slots(parts: Sequence[tuple[list[fleet.TakenSlot], int]]) -> tuple[list[flee
     return kept, sum(n for _, n in parts)
 
 
-MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
+MERGES: dict[str, Callable[..., Any]] = {
     "one": lambda shards, call, _: call(shards[0]),
     "told": _told,
     "sum": lambda shards, call, _: added(each(shards, call)),
@@ -117,7 +101,7 @@ MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
     "taken": lambda shards, call, given: taken(
         shards, lambda shard, left: call(shard, n=left), n=given["n"]
     ),
-    "rows": lambda shards, call, _: joined(chain.from_iterable(each(shards, call))),
+    "rows": lambda shards, call, _, *by: joined(chain.from_iterable(each(shards, call)), *by),
     "pages": _pages,
     "oldest": _oldest,
     "slots": lambda shards, call, _: slots(each(shards, call)),
@@ -125,6 +109,6 @@ MERGES: dict[str, Callable[[Shards, Call, Given], Any]] = {
 """``one``: ask the first shard only. ``told``: there is no answer. ``all``: whether all agree.
 ``any``: ask all, and return the first answer that is not empty; ``found`` stops there.
 ``gathered``: join the lists of all that answer. ``taken``: up to ``n`` from one after another.
-``rows``, ``pages``: join rows of the same key. An error is raised after all shards were asked; by
-``found``, ``gathered`` and ``taken`` only if nothing was found; by ``concat`` and ``pages`` at
-once."""
+``rows``, ``pages``: join rows, see :func:`joined`; the header says by which fields. An error is
+raised after all shards were asked; by ``found``, ``gathered`` and ``taken`` only if nothing was
+found; by ``concat`` and ``pages`` at once."""

@@ -110,7 +110,7 @@ class OwnMethods(Router, StoreBase):
                 of_shard.setdefault(place, []).append(name)
         found = [shard.snapshot(some) for shard, some in of_shard.items()]
         return rows.Stats(
-            tuple(joined(row for part in found for row in part.workspaces)),
+            tuple(joined((row for part in found for row in part.workspaces), "workspace")),
             added([part.queues for part in found]),
             self.without_workspace(),
             self.set_aside(),

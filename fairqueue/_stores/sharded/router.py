@@ -37,7 +37,7 @@ class Router(Shards):
     """Has a method for each routed operation; see below."""
 
     def _ask(self, operation: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        route, merge = route_of(operation)
+        route, merge, fields = route_of(operation)
         if route and len(self.every) == 1:
             return getattr(self.shards[0], operation)(*args, **named)
         if not route:
@@ -50,7 +50,7 @@ class Router(Shards):
         shards = self._shards_of(route, given)
         if route == "there" and merge == "told":
             self.later(call)
-        return MERGES[merge](shards, call, given)
+        return MERGES[merge](shards, call, given, *fields)
 
     def _shards_of(self, route: str, given: Mapping[str, Any]) -> tuple[Store, ...]:
         workspace = None

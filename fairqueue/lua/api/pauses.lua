@@ -1,6 +1,6 @@
 -- One page of what is paused or draining, since when, by which process, and how many jobs wait.
 -- ARGV now cursor count
--- ROUTE all MERGE rows
+-- ROUTE all MERGE rows scope,name since
 -- RETURNS {now, cursor, {scope, name, how, since, waiting, "time process"}, ...}; the jobs of a
 -- task are not counted
 -- WRITES nothing

@@ -1,6 +1,6 @@
 -- One page of the queues: what is on each, its limits, and when a job of it started last.
 -- ARGV now cursor count
--- ROUTE all MERGE pages
+-- ROUTE all MERGE pages queue
 -- RETURNS {now, cursor, row, ...}
 -- row: "queue waiting running runnable last_fence concurrency capacity paused draining"
 -- WRITES nothing

@@ -1,6 +1,6 @@
 -- One page of all limits, pauses and drains that are stored.
 -- ARGV now cursor count
--- ROUTE all MERGE pages
+-- ROUTE all MERGE pages scope,name,source
 -- RETURNS {now, cursor, {field, text, "time process"}, ...}
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)

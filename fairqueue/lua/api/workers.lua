@@ -1,6 +1,6 @@
 -- One page of the owners that gave a sign of life, and what their apps declare.
 -- ARGV now cursor count
--- ROUTE all MERGE pages
+-- ROUTE all MERGE pages owner silent_seconds
 -- RETURNS {now, cursor, owner, "seen about", ..., #digest, app, ...}: see heartbeat.lua
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
