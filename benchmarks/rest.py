@@ -31,7 +31,6 @@ IMPORTS = {
     ),
     "import fairqueue": ("import fairqueue", "pass", Target(at_most=150, absolute=True)),
 }
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure(options: Options, progress: Progress) -> Report:
@@ -105,7 +104,7 @@ def _rest(worker: Worker, client: Any, seconds: float) -> Rest:
     time.sleep(seconds)
     done = client.info("stats")["total_reads_processed"] - commands - 1  # one is this INFO
     return {
-        "CPU": max(_cpu_ms(pids) - cpu, 1e3 / TICKS) / seconds,
+        "CPU": max(_cpu_ms(pids) - cpu, 0.001) / seconds,
         "commands": max(done, 1) / seconds,
         "threads": float(len(list(Path(f"/proc/{worker.pid}/task").iterdir()))),
         "PSS": sum(map(_pss_mb, pids)),
@@ -118,8 +117,8 @@ def _with_children(pid: int) -> list[int]:
 
 
 def _cpu_ms(pids: list[int]) -> float:
-    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids)
-    return sum((int(each[11]) + int(each[12])) * 1e3 / TICKS for each in fields)
+    counts = (count for pid in pids for count in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    return sum(int(count.read_text().split()[0]) / 1e6 for count in counts)
 
 
 def _pss_mb(pid: int) -> float:

@@ -67,7 +67,7 @@ class Results:
 
 def named(finishes: Iterable[Finish]) -> frozenset[tuple[int, Ending]]:
     """Return what tells these ends from others."""
-    return frozenset((finish.fence, finish.ending) for finish in finishes)
+    return frozenset([(finish.fence, finish.ending) for finish in finishes])
 
 
 class Owner:

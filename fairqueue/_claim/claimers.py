@@ -79,6 +79,7 @@ class Claimers:
             store = self._store.shards[number]
             of = self._settings, self._name, self._results, store.engine.breaker
             self._shards.append(Claimer(number, store, *of))
+        self._are_several = len(self._shards) > 1
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
@@ -89,10 +90,6 @@ class Claimers:
             for shard in self._shards:
                 shard.breaker = shard.store.engine.breaker
             yield
-
-    @property
-    def _are_several(self) -> bool:
-        return len(self._shards) > 1
 
     @property
     def owner(self) -> str:
@@ -182,7 +179,8 @@ class Claimers:
         """Take permits for the claimed jobs; those without all of them go back uncounted."""
         leases = self._results.leases
         refused = self._permits.start(leases)
-        self._results.leases = tuple(lease for lease in leases if lease not in refused)
+        if refused:
+            self._results.leases = tuple(lease for lease in leases if lease not in refused)
         for lease, seconds in refused.items():
             shard = self._shards[shard_of_fence(lease.fence)]
             how = {**UNCOUNTED, "refused_seconds": seconds}
@@ -280,13 +278,16 @@ class Claimers:
 
         A caller reports again what was finished while another shard failed: that is known.
         """
+        pending = (named(shard.pending) for shard in self._shards if shard.pending)
+        known = {*self._results.finished}.union(*pending)
         for finish in finishes:
             number, done = shard_of_fence(finish.fence), (finish.fence, finish.ending)
             if finish.ending is Ending.ACK:
                 self._permits.ended([finish.fence])
             if number >= len(self._shards):
                 self._results.lost |= {finish.fence}
-            elif done not in {*self._results.finished, *named(self._shards[number].pending)}:
+            elif done not in known:
+                known.add(done)
                 self._shards[number].pending.append(finish)
 
     def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:

@@ -119,10 +119,9 @@ class Permits:
         Return the jobs that have to go back, and for how long their tasks close on their shards.
         """
         refused: dict[Lease, float] = {}
-        are_wide = any(lease.wide_limits for lease in leases)
-        # a job that its task holds back takes no other permit
-        for is_task in (True, False) if are_wide else ():
-            left = [lease for lease in leases if lease not in refused]
+        limited = [lease for lease in leases if lease.wide_limits]
+        for is_task in (True, False):  # a job that its task holds back takes no other permit
+            left = [lease for lease in limited if lease not in refused]
             refused |= self._give(left, is_task=is_task)
         for lease in refused:
             for limit, permit in self._held.pop(lease.fence, {}).items():

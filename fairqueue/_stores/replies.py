@@ -38,7 +38,7 @@ _STEPS = re.compile(rb"[\d.]+ \S+ steps \d+ \S+\n[^\n]*\n((?:[^\n]+\n)*)")
 
 def finishes_text(finishes: Iterable[Finish]) -> str:
     """Write endings as a claimer sends them."""
-    return " ".join(f"{f.fence}:{f.ending.value}:{f.seconds!r}" for f in finishes)
+    return " ".join([f"{f.fence}:{f.ending.value}:{f.seconds!r}" for f in finishes])
 
 
 def fences(reply: bytes) -> frozenset[int]:

@@ -151,7 +151,7 @@ class Claims:
 
     def left(self, lease: Lease) -> None:
         """A thread is through with this job. Its end was reported, or never will be."""
-        if any(finish.fence == lease.fence for finish in tuple(self._finishes)):
+        if lease.fence in [finish.fence for finish in tuple(self._finishes)]:
             return  # the next claim reports it
         if self.keeper.deadline(lease.fence) is not None:
             self._unreported.add(lease.fence)

@@ -126,9 +126,8 @@ def decode_payload(payload: bytes) -> Message[Any]:
 
 
 def _what_is_wrong(message: Message[Any]) -> str | None:
-    wrong = wrong_kind(message.asdict(), FIELDS) or wrong_kind(
-        message.options, OPTIONS, whose="its option"
-    )
+    found = {name: getattr(message, name) for name in FIELDS}
+    wrong = wrong_kind(found, FIELDS) or wrong_kind(message.options, OPTIONS, whose="its option")
     if wrong is not None:
         return wrong
     return None if _are_errors(message.options.get("throws")) else "its option throws is no error"

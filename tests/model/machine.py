@@ -95,6 +95,13 @@ SHARED_LIMITS = st.builds(
     capacity=st.sampled_from([9, 3, 0, None]),
 )
 NO_LIMITS = st.just(Limits())
+RULES: dict[str, st.SearchStrategy[Any]] = {
+    "exempt": st.sampled_from([False, False, False, True]),
+    "group": st.sampled_from([None, None, "g1", "g2"]),
+    "unique_key": st.sampled_from([None, None, None, "k 1", "k:2"]),
+    "unique_for": st.sampled_from([None, None, 0.5, 30.0]),
+    "is_new": st.booleans(),
+}
 PUBLISHES = st.tuples(
     st.builds(
         Job,
@@ -107,14 +114,7 @@ PUBLISHES = st.tuples(
         expires_seconds=st.sampled_from([None, None, None, 0.0, 5.0, 60.0]),
         delay_seconds=st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.5, 20.0]),
     ),
-    st.builds(
-        Admission,
-        exempt=st.sampled_from([False, False, False, True]),
-        group=st.sampled_from([None, None, "g1", "g2"]),
-        unique_key=st.sampled_from([None, None, None, "k 1", "k:2"]),
-        unique_for=st.sampled_from([None, None, 0.5, 30.0]),
-        is_new=st.booleans(),
-    ),
+    st.fixed_dictionaries(RULES).map(lambda rules: Admission(**rules)),
 )
 LATE = 2  # the second call is the first with an earlier number
 MOST_HELD = 9  # so that one sweep reaps all that have ended
