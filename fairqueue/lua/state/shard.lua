@@ -161,6 +161,11 @@ function Shard.refuse_moved(name)
   if Shard.has_moved(name) then error('MOVES ' .. name, 0) end
 end
 
+-- The kind of a queue as it was declared; nil: it was not.
+function Shard.kind_of(queue)
+  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
+end
+
 -- The number of this shard; nil: there is only this one.
 function Shard.here()
   return match(P, ':(%d+)}:$')
@@ -173,22 +178,15 @@ function Shard.count_unnamed(task)
   call('HSET', K.notes(), field, int(n + 1) .. ' ' .. now_text)
 end
 
--- The kind of a queue as it was declared; nil: it was not.
-function Shard.kind_of(queue)
-  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
-end
-
--- The notes of this kind: name, text, ...
-function Shard.noted(kind)
-  local found, notes = {}, call('HGETALL', K.notes())
-  for i = 1, #notes, 2 do
-    local name = match(notes[i], '^' .. kind .. ' (.*)$')
-    if name then
-      insert(found, name)
-      insert(found, notes[i + 1])
-    end
+-- The counts in a hash, by what this pattern captures of their names: kind, count, ...
+function Shard.counts(key, pattern)
+  local counts = {}
+  for _, field in ipairs(call('HKEYS', key)) do
+    local kind = match(field, pattern)
+    if kind then insert(counts, kind) end
+    if kind then insert(counts, call('HGET', key, field)) end
   end
-  return found
+  return counts
 end
 
 -- Count events that no process sees, since the store began. The number is for people: a count
