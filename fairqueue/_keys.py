@@ -124,7 +124,7 @@ requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn; `tu
   turn of the workspace while it waits | with its requests
 schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
 limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
-  of `tasks`, `pauses`, `configured`, or `whole` (wider than a shard) | with those fields
+  of `tasks`, `pauses`, `configured` | with those fields
 lane workspace lane_key priority | list | `task:id`, the head first | with its last job
 returned workspace lane_key priority | zset | `task:id` that came back, by its first fence
   | with its jobs

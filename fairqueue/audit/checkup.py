@@ -103,7 +103,7 @@ def _notices(a: Audit) -> Iterator[Remark]:
 
 def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
     """Limits over all shards that are missing or differ on some."""
-    found = [dict(_wide(look)) for look in looks]
+    found = [_wide(look) for look in looks]
     for field in sorted({field for of_shard in found for field in of_shard}):
         texts = [of_shard.get(field, "none") for of_shard in found]
         if len(set(texts)) > 1:
@@ -116,11 +116,9 @@ def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
             yield Remark(Level.WARNING, "limits", text)
 
 
-def _wide(a: Audit) -> Iterator[tuple[str, str]]:
+def _wide(a: Audit) -> dict[str, str]:
     """The fields of limits over all shards."""
-    fields = a.space.one("limits", {})
-    for field in a.space.of("limits_with", "whole"):
-        yield field, fields.get(field, "none")
+    return {field: text for field, text in a.space.one("limits", {}).items() if "whole_" in text}
 
 
 def of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:

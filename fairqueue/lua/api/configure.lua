@@ -54,13 +54,13 @@ end
 for field in pairs(stored) do
   if not configured[field] then
     note_replaced(field)
-    Limits.put(field, '', stored[field])
+    Limits.put(field, '')
   end
 end
 for field, text in pairs(configured) do
   if stored[field] ~= text then
     if next(stored) then note_replaced(field) end
-    Limits.put(field, text, stored[field])
+    Limits.put(field, text)
   end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then

@@ -24,7 +24,7 @@ if stands.reserve and match(changes, 'reserve=') then
 end
 local missing = scope == 'task' and text ~= '' and SharedLimits.not_indexed({ name }) or {}
 if #missing > 0 then return { -2, name } end
-Limits.put(field, text, before)
+Limits.put(field, text)
 
 if scope == 'workspace' then
   Settle.workspace(Records.workspace(name))

@@ -250,9 +250,8 @@ function Limits.concurrency_below_live(name)
 end
 
 -- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
--- find out whether there are any. before: the text that it replaces, where that may be of a limit
--- wider than a shard, so that one of a single shard does not look.
-function Limits.put(field, text, before)
+-- find out whether there are any.
+function Limits.put(field, text)
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
   elseif S.stored_by ~= '' then
@@ -263,8 +262,6 @@ function Limits.put(field, text, before)
   Limits.list('capacity', field, has_capacity)
   local is_wide = scope ~= 'workspace' and scope ~= 'default'
   Limits.list('wide_capacity', field, has_capacity and is_wide)
-  if find(text, 'whole_') then Limits.list('whole', field, true)
-  elseif before and find(before, 'whole_') then Limits.list('whole', field, false) end
   Limits.list('tasks', field, is_set and scope == 'task')
   Limits.list('reserves', field, find(text, 'reserve='))
   Limits.list('pauses', field, is_set and match(field, '^pause:'))

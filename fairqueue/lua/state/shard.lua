@@ -160,6 +160,11 @@ function Shard.refuse_moved(name)
   if Shard.has_moved(name) then error('MOVES ' .. name, 0) end
 end
 
+-- The kind of a queue as it was declared; nil: it was not.
+function Shard.kind_of(queue)
+  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
+end
+
 -- The number of this shard; nil: there is only this one.
 function Shard.here()
   return match(P, ':(%d+)}:$')
@@ -170,11 +175,6 @@ function Shard.count_unnamed(task)
   local field = 'unnamed ' .. task
   local n = match(call('HGET', K.notes(), field) or '0', '^%d+')
   call('HSET', K.notes(), field, int(n + 1) .. ' ' .. now_text)
-end
-
--- The kind of a queue as it was declared; nil: it was not.
-function Shard.kind_of(queue)
-  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
 end
 
 -- The counts in a hash, by what this pattern captures of their names: kind, count, ...
