@@ -131,7 +131,9 @@ OF_JOB = (
     Column(
         "job",
         lambda row: printable(row.task_id or row.job_id),
-        link=lambda row: Link("/job", {"id": row.job_id, "workspace": row.workspace}),
+        link=lambda row: Link(
+            "/job", {"id": row.job_id, "workspace": row.workspace, "queue": row.queue}
+        ),
         kind="name",
     ),
     _name("task", "task"),
