@@ -341,3 +341,11 @@ DEAD_LETTERS = (
     Column("reason", _reason, kind="reason"),
     Column("died", lambda row: moment(row.died)),
 )
+DEAD_COUNTS = (
+    _name("reason", "reason"),
+    _name("task", "task"),
+    Column("dead", lambda row: number(row.count)),
+    Column("oldest", lambda row: moment(row.oldest)),
+    Column("newest", lambda row: moment(row.newest)),
+    Column("last error", lambda row: printable(row.error), kind="reason"),
+)
