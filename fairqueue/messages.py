@@ -27,7 +27,7 @@ _IN_TEXT = re.compile(
 """The pattern begins at the name: with a prefix, the search would begin again at each letter."""
 
 
-MOST_IN_LIST = 60  # characters
+MOST_IN_LIST, MOST_ERROR = 60, 200  # characters
 LISTED_BYTES = 16_384
 """Of larger payloads a list shows no arguments."""
 PARENT = "fairqueue_parent"
@@ -53,7 +53,7 @@ def masked(text: str) -> str:
 
 def last_line(details: str) -> str:
     """Return the last line of a traceback, which is the error, without secrets."""
-    return masked(details.rstrip().rpartition("\n")[2].strip())
+    return _cut(masked(details.rstrip().rpartition("\n")[2].strip()), MOST_ERROR)
 
 
 def arguments_of(payload: bytes) -> Arguments:

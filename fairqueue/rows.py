@@ -456,7 +456,7 @@ class DeadCount:
     """When the first of them died, in seconds since 1970."""
     newest: float
     error: str = ""
-    """The last line of the traceback of the newest; empty: none was kept."""
+    """The last line of the newest traceback, up to 200 characters; empty: none was kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,9 @@ OF_JOB = (
     Column(
         "job",
         lambda row: printable(row.task_id or row.job_id),
-        link=lambda row: Link("/job", {"id": row.job_id, "workspace": row.workspace}),
+        link=lambda row: Link(
+            "/job", {"id": row.job_id, "workspace": row.workspace, "queue": row.queue}
+        ),
         kind="name",
     ),
     _name("task", "task"),
@@ -338,4 +340,12 @@ DEAD_LETTERS = (
     ),
     Column("reason", _reason, kind="reason"),
     Column("died", lambda row: moment(row.died)),
+)
+DEAD_COUNTS = (
+    _name("reason", "reason"),
+    _name("task", "task"),
+    Column("dead", lambda row: number(row.count)),
+    Column("oldest", lambda row: moment(row.oldest)),
+    Column("newest", lambda row: moment(row.newest)),
+    Column("last error", lambda row: printable(row.error), kind="reason"),
 )

@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import TypeVar
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
@@ -39,8 +40,13 @@ def read_happened(fields: Sequence[bytes]) -> Happened:
     found: Happened = []
     for field, text in zip(fields[::2], fields[1::2], strict=True):
         with suppress(ValueError, struct.error):
-            workspace, queue, task = (
-                OTHER if name == "*" else decode(name) for name in field.decode().split(" ")
-            )
-            found.append(((workspace, queue, task), [*map(int, HAPPENED.unpack(text))]))
+            found.append((_names(field), [*map(int, HAPPENED.unpack(text))]))
     return found
+
+
+@lru_cache(4096)  # each minute has the same ones
+def _names(field: bytes) -> tuple[str | None, str | None, str | None]:
+    workspace, queue, task = (
+        OTHER if name == "*" else decode(name) for name in field.decode().split(" ")
+    )
+    return workspace, queue, task

@@ -14,16 +14,13 @@ from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._choose import job_options, limit_option
 from fairqueue.cli._command import Answer, confirm, on_queue, options, progress
 from fairqueue.cli._connect import Problem
-from fairqueue.cli._format import count_jobs, listed, moment, printable, table
+from fairqueue.cli._format import count_jobs, listed, printable
 from fairqueue.explained import explain_called, explain_starts, explain_steps
 from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import WHEN
 from fairqueue.rows import DeadFilter
-from fairqueue.tables import DEAD_LETTERS
-
-COUNT_HEAD = ("reason", "task", "dead", "oldest", "newest", "last error")
-ERROR_LENGTH = 80
+from fairqueue.tables import DEAD_COUNTS, DEAD_LETTERS
 
 
 @click.group()
@@ -64,23 +61,8 @@ def list_(core: FairQueue, *, limit: int, **chosen: Any) -> Answer:
 def count_(core: FairQueue, **chosen: Any) -> Answer:
     """Count dead letters by reason and task, with the last error of each."""
     rows = core.dead.count(_filter(chosen))
-    shown = [
-        [
-            printable(row.reason),
-            printable(row.task),
-            f"{row.count:,}",
-            moment(row.oldest),
-            moment(row.newest),
-            _shortened(row.error),
-        ]
-        for row in rows
-    ]
-    text = table(COUNT_HEAD, shown, right=COUNT_HEAD[2:3]) if rows else "No dead letters."
-    return Answer({"total": sum(row.count for row in rows), "counts": [*map(asdict, rows)]}, text)
-
-
-def _shortened(error: str) -> str:
-    return printable(error if len(error) <= ERROR_LENGTH else error[: ERROR_LENGTH - 1] + "…")
+    total, text = sum(row.count for row in rows), listed(DEAD_COUNTS, rows, "No dead letters.")
+    return Answer({"total": total, "counts": [*map(asdict, rows)]}, text)
 
 
 def _filter(given: Mapping[str, Any], job: str | None = None) -> DeadFilter:

@@ -33,7 +33,7 @@ from fairqueue.explained import (
     explain_workers,
 )
 from fairqueue.messages import last_line, masked, shown
-from fairqueue.operate.activity import By
+from fairqueue.operate.activity import By, Windows
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import seconds_in
 from fairqueue.rows import DeadFilter, Overview
@@ -109,9 +109,11 @@ class View:
         return self.once("overview", self.queue.views.overview)
 
     def activity(self, by: By | None = None, *of: Scope) -> list[Activity]:
-        """Return what happened in each minute of the last hour."""
-        read = partial(self.queue.activity.series, by, of=of)
-        return self.remembered.get(f"activity {by} {of}", read, times=10)
+        """Return what happened in each minute of the last hour, which is read for all pages."""
+        return self.queue.activity.series(by, of=of, read=self.last_hour())
+
+    def last_hour(self) -> Windows:
+        return self.remembered.get("activity", self.queue.activity.read, times=10)
 
     def pictures(self, *of: Scope) -> Context:
         """Return the pictures of the last hour, and their figures."""
@@ -210,8 +212,7 @@ def _scope(kind: Literal["queue", "task"], view: View, query: Query) -> Context:
     """Show a queue or a task: its last hour, its limits, and the workspaces that used it."""
     name = query.get("name", "")
     scope = Scope(kind, name)
-    read = partial(view.queue.activity.table, of=[scope])
-    rows = view.remembered.get(f"workspaces of {kind} {name}", read, times=10)
+    rows = view.queue.activity.table(of=[scope], read=view.last_hour())
     pauses = view.once("pauses", view.queue.pauses.list)
     return {
         "kind": kind,

@@ -81,6 +81,7 @@ OF_STORE = (
     Family("schedules", "gauge", (), "schedules of all workspaces"),
     Family("jobs_without_workspace", "counter", (), "jobs that named no workspace"),
     Family("jobs_of_unknown_tasks", "gauge", (), "jobs that no living worker can run, by a sample"),
+    Family("status", "gauge", ("level", "about"), "warnings and problems of `fairqueue status`"),
     Family("records_set_aside", "counter", ("kind",), "damaged records that were passed"),
     Family("redis_memory_used_bytes", "gauge", (), "memory that Redis uses, also for other data"),
     Family("redis_memory_max_bytes", "gauge", (), "its maxmemory, if it is set"),

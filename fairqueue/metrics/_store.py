@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from fairqueue._queue import FairQueue
 from fairqueue._tally import OTHERS
 from fairqueue._types import Pause
+from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
 from fairqueue.metrics._families import OF_STORE
 from fairqueue.operate.views import TICKS
@@ -25,6 +26,7 @@ from fairqueue.rows import Overview, QueueRow, Runnable
 from fairqueue.shares import shares_of
 
 MOST_QUEUES = 100
+STATUS_EVERY_SECONDS = 60.0
 SCOPES = ("workspace", "queue", "task", "total")
 NONE_RUNNABLE = Runnable(0, 0, None, is_complete=True)
 
@@ -36,7 +38,8 @@ class StoreCollector(Collector):
 
     def __init__(self, queue: FairQueue, workspaces: int) -> None:
         self._queue, self._top = queue, workspaces
-        self._lock = threading.Lock()
+        self._lock, self._is_due = threading.Lock(), Throttle(STATUS_EVERY_SECONDS)
+        self._remarks = Counter[tuple[str, str]]()
 
     def collect(self) -> Iterator[Metric]:
         """Yield every number; of a store that does not answer, only that it is down."""
@@ -44,12 +47,21 @@ class StoreCollector(Collector):
             reading = _Reading()
             try:
                 reading.read(self._queue, self._top)
+                self._add_status(reading)
                 reading.add("up", 1)
             except FairQueueError as error:
                 log.warning("the store has not answered a scrape of its metrics: %s", error)
                 reading = _Reading()
                 reading.add("up", 0)
         yield from reading.families()
+
+    def _add_status(self, reading: _Reading) -> None:
+        """Its cost grows with what is stored, so it is asked less often."""
+        if self._is_due.passes():
+            found = self._queue.doctor.status().reasons
+            self._remarks = Counter((one.level.value, one.about) for one in found)
+        for labels, n in self._remarks.items():
+            reading.add("status", n, *labels)
 
     def describe(self) -> list[Metric]:
         return [family.described() for family in OF_STORE]

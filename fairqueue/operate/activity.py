@@ -7,7 +7,7 @@ from itertools import chain
 from math import ceil
 from typing import Literal
 
-from fairqueue._activity import HAPPENINGS, WAITS, Activity
+from fairqueue._activity import HAPPENINGS, WAITS, Activity, Happened
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope
 from fairqueue.errors import ConfigurationError
@@ -17,6 +17,8 @@ KINDS = ("workspace", "queue", "task")
 MINUTE, HOUR = 60, 3600
 MINUTES_FOR, HOURS_FOR = 3 * HOUR, 8 * 24 * HOUR
 COUNTED = len(HAPPENINGS)
+Windows = Sequence[tuple[float, Happened]]
+"""When each window began, and what happened in it."""
 NOTHING = (0,) * (COUNTED + len(WAITS) + 1)
 
 
@@ -32,12 +34,18 @@ class Activities:
     def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
 
+    def read(self, since: float = HOUR) -> Windows:
+        """Read once what several answers of the same ``since`` are made of: pass it as ``read``."""
+        span, n = _windows_in(since)
+        return [*self._connected().activity(span, n)]
+
     def table(
         self,
         by: By = "workspace",
         *,
         since: float = HOUR,
         of: Sequence[Scope] = (),
+        read: Windows | None = None,
     ) -> list[Activity]:
         """Return a row for each workspace, queue or task, the one with most starts first.
 
@@ -45,7 +53,7 @@ class Activities:
         ``of``: a workspace, queue or task, or several of them at once. Raises ConfigurationError
         and StoreUnavailable.
         """
-        windows, seconds = self._windows(since, KINDS.index(by), of)
+        windows, seconds = self._windows(since, KINDS.index(by), of, read)
         found: dict[str | None, tuple[int, ...]] = {}
         for name, counts in chain.from_iterable(sums.items() for sums in windows.values()):
             found[name] = _sum(found.get(name, NOTHING), counts)
@@ -53,13 +61,18 @@ class Activities:
         return sorted(rows, key=lambda row: (row.name is None, -row.starts, -row.rejections))
 
     def series(
-        self, by: By | None = None, *, since: float = HOUR, of: Sequence[Scope] = ()
+        self,
+        by: By | None = None,
+        *,
+        since: float = HOUR,
+        of: Sequence[Scope] = (),
+        read: Windows | None = None,
     ) -> list[Activity]:
         """Return a row for each minute, beyond 3 hours for each hour, the oldest first.
 
         ``by``: one for each workspace, queue or task that is seen in it.
         """
-        windows, seconds = self._windows(since, by and KINDS.index(by), of)
+        windows, seconds = self._windows(since, by and KINDS.index(by), of, read)
         span = seconds / len(windows)
         if by is None:
             windows = {at: windows[at] or {None: NOTHING} for at in windows}
@@ -70,22 +83,27 @@ class Activities:
         ]
 
     def _windows(
-        self, since: float, by: int | None, of: Sequence[Scope]
+        self, since: float, by: int | None, of: Sequence[Scope], read: Windows | None
     ) -> tuple[dict[float, dict[str | None, tuple[int, ...]]], float]:
         """Read each window, and how long all are; ``by``: which name a row has; None: none."""
-        if not 0 < since <= HOURS_FOR:
-            raise ConfigurationError(f"since must be above 0 and at most 8 days, not {since!r}")
+        span, n = _windows_in(since)
         wanted = [(KINDS.index(scope.kind), scope.name) for scope in of]
-        span = MINUTE if since <= MINUTES_FOR else HOUR
-        n = ceil(since / span)
         found: dict[float, dict[str | None, tuple[int, ...]]] = {}
-        for begin, rows in self._connected().activity(span, n):
+        for begin, rows in self.read(since) if read is None else read:
             sums = found.setdefault(begin, {})
             for names, counts in rows:
                 if all(names[kind] == name for kind, name in wanted):
                     name = None if by is None else names[by]
                     sums[name] = _sum(sums.get(name, NOTHING), counts)
         return found, n * span
+
+
+def _windows_in(since: float) -> tuple[int, int]:
+    """Return how long a window is, and how many there are."""
+    if not 0 < since <= HOURS_FOR:
+        raise ConfigurationError(f"since must be above 0 and at most 8 days, not {since!r}")
+    span = MINUTE if since <= MINUTES_FOR else HOUR
+    return span, ceil(since / span)
 
 
 def _sum(one: Iterable[int], other: Iterable[int]) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from fairqueue._threads import BackgroundWriter
 from fairqueue._types import Job
 from fairqueue._utils import process_name
 from fairqueue.errors import FairQueueError
-from fairqueue.messages import masked
+from fairqueue.messages import MOST_ERROR, masked
 
 WRITE_EVERY_SECONDS = 1.0
 IDLE_ROUNDS = 10
@@ -25,8 +25,8 @@ Lines = list[str]
 MOST_WAITING = 2000
 """Jobs that a process has not written yet; older ones are left out."""
 AT_ONCE = 100
-MOST_ERROR, MOST_NAME = 200, 150
-"""Characters of an error's first line, and of a name."""
+MOST_NAME = 150
+"""Characters of a name."""
 
 
 class History:

@@ -264,10 +264,11 @@ class Views:
         read: ReadPage = partial(store.waiting, **where, n=n)
         if not where["workspace"]:
             read = _of_queues(store, where, n)
-        found, pages = dict[str, WaitingJob](), 0
+        found, pages = dict[tuple[str, str, str], WaitingJob](), 0
         while len(found) < n and pages < MOST_PAGES and (cursor or not pages):
             page = read(cursor=cursor)
-            found |= {job.job_id: job for job in page.jobs if job.seconds >= longer_than}
+            rows = (job for job in page.jobs if job.seconds >= longer_than)
+            found |= {(job.workspace, job.queue, job.job_id): job for job in rows}
             cursor, pages = page.cursor, pages + 1
         return JobPage(tuple(found.values()), cursor)
 

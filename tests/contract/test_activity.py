@@ -146,6 +146,18 @@ def test_a_process_sends_few_rows() -> None:
     assert dict(minute)[OTHER, "q", "t"][2] == 970
 
 
+def test_a_process_of_very_many_tasks_sends_few_rows() -> None:
+    """Where each job has a task of its own, tasks are joined, too; their queue stays."""
+    tally = Tally(0)
+    for n in range(500):
+        tally.ran(Job(str(n), f"w{n}", "q", f"t{n}", b""), "failed", 0.1)
+    sent: list[Happened] = []
+    tally.send_activity(lambda _, happened: sent.append(happened), now=True)
+    for rows in sent:
+        assert len(rows) == 31
+        assert dict(rows)[OTHER, "q", OTHER][2] == 470
+
+
 def test_the_wait_of_a_part() -> None:
     """Within a bucket it grows evenly; beyond the last bound it is that."""
     row = Activity(None, 0, 60, 4, 0, 0, 0, 0, 0, 0.0, (0, 2, 0, 0, 0, 0, 1, 1))

@@ -123,6 +123,17 @@ def test_jobs_of_a_workspace_come_in_their_order(world: World, admin: Operators)
     assert _all_waiting(admin, 2, workspace="a", queue="other") == []
 
 
+def test_jobs_of_one_id_are_all_listed(world: World, admin: Operators) -> None:
+    """A job is known by its workspace, its queue and its id."""
+    for workspace in "ab":
+        for queue in "qr":
+            world.publish(workspace, "same", queue=queue)
+    assert len(admin.views.waiting().jobs) == 4
+    assert len(admin.views.waiting(workspace="a").jobs) == 2
+    world.worker().take(4, "q", "r")
+    assert len(admin.views.running().jobs) == 4
+
+
 def test_a_page_goes_on_behind_the_last(world: World, admin: Operators) -> None:
     """Over the lanes of all queues and of tasks with limits, and over many jobs."""
     world.limit_task("u", concurrency=1)

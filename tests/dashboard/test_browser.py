@@ -79,6 +79,11 @@ PAGES = (
     *("/nowhere", "/find?q=nowhere", "/dead?since=never"),
 )
 AXE = (files("axe_core_python") / "axe.min.js").read_text()
+UNREACHABLE = """[...document.querySelectorAll('a[href], button, input, select, summary')]
+  .filter((each) => each.offsetParent && each.type !== 'hidden')
+  .filter((each) => { each.focus(); return document.activeElement !== each || each.tabIndex < 0; })
+  .map((each) => each.outerHTML)"""
+"""What a visitor sees, and cannot reach with the Tab key."""
 IN_SIGHT = """(() => { const link = document.querySelector("nav [aria-current='page']");
   const at = link ? link.getBoundingClientRect() : null;
   return !at || (at.left >= 0 && at.right <= innerWidth); })()"""
@@ -101,6 +106,7 @@ def test_each_page_loads_cleanly(browser: Chromium, site: str, width: str, dark:
         assert browser.run(UNEVEN_ROWS) == [], page
         assert browser.run("[...document.images].length") == 0
         assert browser.run(IN_SIGHT), page
+        assert browser.run(UNREACHABLE) == [], page
         browser.run(AXE)
         found.update(f"{page} {each}" for each in browser.run(BARRIERS))
     assert not found

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import pytest
 import redis
 
 from fairqueue import FairQueue, NewJob, Scope
+from fairqueue.dashboard import _pages as pages
 from fairqueue.dashboard import app
 from tests.dashboard.serving import Visitor, served
 
@@ -31,6 +33,7 @@ PAGES = (
     "/dead?error=page",
     "/job?id=j77",
     "/history",
+    "/schedules",
     "/acts",
     "/pauses",
     "/workers",
@@ -51,7 +54,8 @@ def crowded(redis_url: str) -> Iterator[FairQueue]:
             queue.publish_many(jobs)
         for n in range(0, WORKSPACES, 100):
             queue.limits.set(Scope.workspace(f"w{n}"), concurrency=1)
-        queue.claim([f"q{n}" for n in range(5)], 100)
+        for lease in queue.claim([f"q{n}" for n in range(5)], 1000).leases[:900]:
+            queue.reject(lease, reason="failed", details="File x\nValueError: no such page")
         yield queue
 
 
@@ -82,6 +86,7 @@ def test_each_page_is_quick(
 
     Nothing is remembered from one look to the next.
     """
+    assert set(pages.PAGES) <= {urlsplit(page).path for page in PAGES}, "each route is measured"
     monkeypatch.setattr("fairqueue.dashboard._remembered.FOR_SECONDS", -1.0)
     with (
         served(app(crowded, allow_anyone=True)) as url,

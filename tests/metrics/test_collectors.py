@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,20 @@ def test_what_is_held_raises_no_alert(queue: FairQueue) -> None:
     assert found["fairqueue_jobs_queued", "q"] == 5
     for name in ("jobs_runnable", "jobs_startable", "slots_wanted", "oldest_runnable_seconds"):
         assert found[f"fairqueue_{name}", "q"] == 0
+
+
+def test_what_status_finds_is_told(queue: FairQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By level and subject; looked at again when a minute is over."""
+    queue.limits.set(Scope.total(), concurrency=2)
+    for name in "ab":
+        queue.limits.set(Scope.workspace(name), concurrency=5)
+    numbers = collector(queue)
+    assert scrape(numbers)["fairqueue_status", "warning", "limits"] == 2
+    queue.limits.unset(Scope.total())
+    assert scrape(numbers)["fairqueue_status", "warning", "limits"] == 2
+    begun = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: begun + 61)
+    assert ("fairqueue_status", "warning", "limits") not in scrape(numbers)
 
 
 def test_memory_is_told_as_redis_tells_it() -> None:
