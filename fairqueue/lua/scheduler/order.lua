@@ -69,7 +69,7 @@ end
 -- The workspace or inner node that stands in a node as this member, or has the lowest tag, and its
 -- flow. An inner node is its own flow.
 function Order.head_of(node, member)
-  member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  member = member or call('ZRANGE', K.ready(node.id), '0', '0')[1]
   if not member then return nil end
   local name = member:sub(17)
   if find(name, '[/@]') then -- no encoded name has these
@@ -97,7 +97,7 @@ end
 
 function Order.catch_up(node)
   local entity, flow = Order.head_of(node)
-  local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
+  local highest = not entity and call('ZREVRANGE', K.finish(node.id), '0', '0', 'WITHSCORES')[2]
   local tag, stride = entity and tonumber(flow.tag), entity and Order.stride(entity, flow)
   local virtual_time = Fairness.caught_up(node.virtual_time, tag, stride, tonumber(highest or nil))
   local rises = virtual_time > node.virtual_time and node.id == node.queue
@@ -203,7 +203,7 @@ function Order.reach(entity, flow, guess)
   local from = max(node.virtual_time, tonumber(flow.tag))
   for _, least in ipairs({ int(from), '(' .. int(from) }) do
     local two = call('ZRANGEBYSCORE', K.ready(node.id), least, '+inf', 'WITHSCORES',
-      'LIMIT', 0, 2)
+      'LIMIT', '0', '2')
     local at = two[1] == own and 3 or 1
     if not two[at] then
       return max(from, flow.tag + Fairness.stride(Fairness.FLOOR, entity.weight))
@@ -275,7 +275,7 @@ end
 -- or the workspace would pay for it without end; or within the next that goes first, or those that
 -- share an overcommitted reserve would lose their order.
 function Order.jumps(entity, node, flow, stride)
-  local head = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  local head = call('ZRANGE', K.ready(node.id), '0', '0')[1]
   if head == Order.member_of(entity, flow) then return false end
   local following = tonumber(call('ZRANGE', K.reserved(node.id), 0, 1, 'WITHSCORES')[4])
   local most = max(Fairness.farthest(node.virtual_time, stride, node.max_stride), following or 0)

@@ -15,7 +15,7 @@ function Requests.most_in_all()
 end
 
 function Requests.in_flight(name)
-  return call('ZCOUNT', K.requests_of_workspace(name), 0, 0)
+  return call('ZCOUNT', K.requests_of_workspace(name), '0', '0')
 end
 
 function Requests.waiting(name)
@@ -56,7 +56,7 @@ end
 function Requests.expire()
   local left = MOST_EXPIRED
   for _, key in ipairs({ K.requests(), K.waiting_requests() }) do
-    local ended = call('ZRANGEBYSCORE', key, '-inf', now_text, 'LIMIT', 0, left)
+    local ended = call('ZRANGEBYSCORE', key, '-inf', now_text, 'LIMIT', '0', left)
     for _, ticket in ipairs(ended) do Requests.drop(ticket) end
     left = left - #ended
   end
@@ -80,12 +80,12 @@ end
 
 -- Give free places to those that wait, as many as one call may.
 function Requests.start_waiting()
-  local head = call('ZRANGE', K.request_turns(), 0, 0)[1]
+  local head = call('ZRANGE', K.request_turns(), '0', '0')[1]
   local most = head and Requests.most_in_all().requests
   for _ = 1, MOST_STARTED do
     if not head or most and call('ZCARD', K.requests()) >= most then return end
     Requests.take_turn(head)
-    head = call('ZRANGE', K.request_turns(), 0, 0)[1]
+    head = call('ZRANGE', K.request_turns(), '0', '0')[1]
   end
 end
 
@@ -115,7 +115,7 @@ function Requests.take_turn(member)
   call('ZREM', K.request_turns(), member)
   if Requests.full(name) then return end
   local own = K.requests_of_workspace(name)
-  local ticket = call('ZRANGEBYSCORE', own, 1, '+inf', 'LIMIT', 0, 1)[1]
+  local ticket = call('ZRANGEBYSCORE', own, 1, '+inf', 'LIMIT', '0', 1)[1]
   if ticket then
     Requests.start(ticket, call('ZSCORE', K.waiting_requests(), ticket) or now_text)
     call('ZREM', K.waiting_requests(), ticket)

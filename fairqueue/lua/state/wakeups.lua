@@ -31,7 +31,7 @@ end
 
 -- Wake one waiter of this queue, whether or not there is work yet.
 function Wakeups.alert(queue)
-  if call('EXISTS', K.token(queue)) == 0 then call('RPUSH', K.token(queue), 1) end
+  if call('EXISTS', K.token(queue)) == 0 then call('RPUSH', K.token(queue), '1') end
 end
 
 -- Leave a token where there is runnable work, and take it away where there is none.
@@ -46,7 +46,7 @@ function Wakeups.settle_tokens()
       if not is_open then
         call('DEL', K.token(queue))
       elseif there == 1 then
-        call('RPUSH', token, 1)
+        call('RPUSH', token, '1')
       end
     end
   end
@@ -63,8 +63,8 @@ end
 
 -- Note when the next lease ends or the next timer goes off.
 function Wakeups.look_ahead()
-  local lease = call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2]
-  local timer = call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2]
+  local lease = call('ZRANGE', K.expiry(), '0', '0', 'WITHSCORES')[2]
+  local timer = call('ZRANGE', K.timer(), '0', '0', 'WITHSCORES')[2]
   Shard.load().due = math.huge
   Shard.expect(min(lease and Fairness.seconds(lease) or math.huge, tonumber(timer or math.huge),
     now + LOOK_SECONDS))
@@ -106,7 +106,7 @@ function Wakeups.unwatch(owner, queues, poll_seconds)
   local meta = Shard.load()
   if meta.watcher ~= owner and meta.watcher ~= '!' .. owner then return end
   Wakeups.resign()
-  local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
+  local at = tonumber(call('ZRANGE', K.timer(), '0', '0', 'WITHSCORES')[2])
   if not at or at > now + poll_seconds then return end
   for _, queue in ipairs(queues) do Wakeups.expect(queue, at) end
 end

@@ -34,7 +34,7 @@ end
 
 function Tick.reap(max_deliveries, most)
   local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', int(Fairness.microseconds(now)),
-    'WITHSCORES', 'LIMIT', 0, most), 0
+    'WITHSCORES', 'LIMIT', '0', most), 0
   for i = 1, #found, 2 do
     S.at_work = { fence = found[i] }
     local l = LeaseRecords.read(found[i]) or Tick.lost_lease(found[i])
@@ -66,7 +66,7 @@ end
 -- name, time, ...
 function Tick.due_timers()
   local most = max(0, Shard.tick_steps_left())
-  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, most)
+  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', '0', most)
 end
 
 -- Each job that a timer moves is a step, and so is a timer that moves none.
@@ -174,7 +174,7 @@ end
 -- many.
 function Tick.indebted(node, most)
   local until_then, debts, n = int(node.virtual_time), K.indebted(node.id), 0
-  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
+  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', '0', most)) do
     if n >= most then break end
     if match(name, '[/@]') then
       n = n + Tick.node(Records.inner_node(name), most - n)
@@ -199,7 +199,7 @@ end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
 function Tick.forget_idle(queue, most)
-  local first = call('ZRANGE', K.indebted(queue), 0, 0, 'WITHSCORES')[2]
+  local first = call('ZRANGE', K.indebted(queue), '0', '0', 'WITHSCORES')[2]
   if not first then return 0 end
   local node = Records.node(queue)
   Tick.rest(node)
