@@ -27,7 +27,7 @@ function Order.leave(entity, flow)
   if not flow.arrival then return end
   call('ZREM', K.ready(flow.node), Order.member_of(entity, flow))
   if flow.reserved then Order.set_reserved(entity, flow, false) end
-  flow.arrival, flow.member = nil, nil
+  flow.arrival, flow.member, flow.has_started = nil, nil, nil
 end
 
 -- How far its next job moves its tag; 0: what that costs is not known.
@@ -106,6 +106,8 @@ function Order.catch_up(node)
   if virtual_time ~= node.virtual_time then node.virtual_time, node.dirty = virtual_time, true end
 end
 
+-- One that has started a job keeps its arrival, unless its cost was or is unknown: it comes behind
+-- all of its tag.
 function Order.enter(entity, flow, cost)
   if flow.up and flow.up.gone then Records.rejoin(flow) end
   local node, state = S.nodes[flow.node] or Records.node(flow.node), flow.state
@@ -114,10 +116,13 @@ function Order.enter(entity, flow, cost)
     Order.catch_up(node)
   end
   local finish_tag = tonumber(flow.finish_tag or Order.finish_tag_of(entity, flow))
-  local meta = S.meta or Shard.load()
-  local arrival = int(meta.arrival + 1)
-  meta.arrival, flow.cost, flow.arrival = arrival, int(cost), arrival
-  flow.member = Order.member(arrival, entity.name)
+  if flow.arrival and (cost == 0 or flow.cost == '0') then Order.leave(entity, flow) end
+  flow.has_started, flow.cost = nil, int(cost)
+  if not flow.arrival then
+    local meta = S.meta or Shard.load()
+    meta.arrival = meta.arrival + 1
+    flow.arrival = int(meta.arrival)
+  end
   local stride = cost == 0 and 0 or Fairness.stride(cost, entity.weight)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, stride, node.max_stride)
   Order.insert(entity, flow, base + stride)

@@ -175,7 +175,7 @@ end
 -- A publish may take the short way from now on: at most a workspace's own capacity rejects a job,
 -- and Redis's clock is not behind. See publish.lua.
 function Enqueue.mark_plain(shards)
-  if Limits.any('wide_capacity') or offset ~= '0' then return end
+  if Limits.any('wide_capacity') or offset > 0 then return end
   local capped, has_lanes = Limits.any('capacity') and '!' or '', Limits.any('tasks') and '/' or ''
   call('HSET', K.tasks(), '#plain', shards .. capped .. has_lanes)
 end

@@ -1,6 +1,6 @@
 -- The shard's own record, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window due [spread] offset format=2
+--   beat offset fence arrival watched due, packed; gaps watcher drain window [spread] format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written, as ended[/groups]; due: no lease ends and no timer goes
@@ -10,6 +10,7 @@ Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
+local PACKED = 48 -- bytes of the record's numbers
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local GROUP_WINDOW_SECONDS = 3600 -- a group's jobs follow its first within this time of the last
 local SHARDS_MOST = 64 -- as in _shards/placement.py
@@ -17,15 +18,15 @@ local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counte
 
 function Shard.load()
   if S.meta then return S.meta end
-  local fence, arrival, before, gaps, watcher, watched, drain, window, due =
-    match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
-  S.meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
-    watched = watched, drain = drain, window = window, due = tonumber(due) or 0,
-    spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
-  if not due then -- cut off in the middle
-    meta_text, meta_unread, S.meta = NO_META, meta_text, nil
+  local beat, _, fence, arrival, watched, due = struct.unpack(META, meta_text)
+  local gaps, watcher, drain, window = match(meta_text, '^(%S+) (%S+) (%S+) (%S+)', PACKED + 1)
+  if not window then -- damaged in the middle
+    meta_text, meta_unread = NO_META, meta_text
     return Shard.load()
   end
+  S.meta = { beat = beat, fence = fence, arrival = arrival, watched = watched, due = due,
+    gaps = gaps, watcher = watcher, drain = drain, window = window,
+    spread = Shard.is_spread() and ' spread ' or ' ' }
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return S.meta
 end
@@ -41,9 +42,17 @@ function Shard.is_due()
   return (S.meta or Shard.load()).due <= now * 1000000
 end
 
+-- The time of the last beat, and the window of the last ended job, where nothing else of the record
+-- is needed; nil: it must be read as a whole.
+function Shard.last_times()
+  local text = call('GET', K.meta())
+  if not text or #text < PACKED or text:sub(-9) ~= ' format=2' then return nil end
+  return struct.unpack('<d', text), match(text, '^%S+ %S+ %S+ (%d+)', PACKED + 1)
+end
+
 -- Whether there are other shards, where nothing else of the record is needed.
 function Shard.is_spread()
-  return find(meta_text, ' spread ', 1, true)
+  return find(meta_text, ' spread ', PACKED, true)
 end
 
 -- A fence is above the last one and above the time in microseconds. So fences keep growing where
@@ -56,19 +65,19 @@ end
 
 function Shard.next_fence()
   local meta = S.meta or Shard.load()
-  meta.fence = int(Shard.fence_after(tonumber(meta.fence)))
-  return meta.fence
+  meta.fence = Shard.fence_after(meta.fence)
+  return int(meta.fence)
 end
 
 function Shard.save()
-  if not S.meta and offset == '0' then return end
+  if not S.meta and offset == 0 then return end
   local meta = Shard.load()
-  local text = meta.fence .. ' ' .. meta.arrival .. ' ' .. meta.beat .. ' ' .. meta.gaps .. ' '
-    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window .. ' '
-    .. int(meta.due) .. meta.spread .. offset .. ' format=' .. FORMAT
+  local text = struct.pack(META, meta.beat, offset, meta.fence, meta.arrival, meta.watched,
+    meta.due) .. meta.gaps .. ' ' .. meta.watcher .. ' ' .. meta.drain .. ' ' .. meta.window
+    .. meta.spread .. 'format=2'
   if text == meta_text then return end
   call('SET', K.meta(), text)
-  if offset ~= '0' then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
+  if offset > 0 then call('HDEL', K.tasks(), '#plain') end -- see publish.lua
 end
 
 -- One more step of what a call does besides its own n; false: this call has none left.

@@ -56,7 +56,7 @@ end
 -- What is due before the watcher looks again needs another watcher; so it does if there is none.
 function Wakeups.alert_early()
   for queue, at in pairs(S.due_queues) do
-    local watched = tonumber(Shard.load().watched)
+    local watched = Shard.load().watched
     if at < watched or watched < now then Wakeups.alert(queue) end
   end
 end
@@ -82,22 +82,20 @@ end
 -- One that yields has declined a job: it looks a little later, and any other may take its place.
 function Wakeups.watch(owner, yields, poll_seconds)
   local meta, at = S.meta, Wakeups.next_event(poll_seconds)
-  local until_then, name = tonumber(meta.watched), owner
+  local until_then, name = meta.watched, owner
   if yields then at, name = at + 0.1, '!' .. owner end
   local vacant = meta.watcher == name or until_then < now - 1 or at < until_then - 0.001
     or not yields and match(meta.watcher, '^!')
   if not vacant then return poll_seconds end
   local wait = max(0, min(at - now, poll_seconds))
-  local at_last = now + wait
-  meta.watcher = name
-  meta.watched = format('%d.%06d', at_last, at_last % 1 * 1000000) -- less than half of num's cost
+  meta.watcher, meta.watched = name, now + wait
   return wait
 end
 
 -- There is no watcher: a worker that declined a job must not be the first to see it again.
 function Wakeups.resign()
   local meta = Shard.load()
-  meta.watcher, meta.watched = '-', '0'
+  meta.watcher, meta.watched = '-', 0
 end
 
 -- A watcher that found work stops watching. If a timer is due before the next poll, another must

@@ -6,15 +6,13 @@ local SHORTEST_GAP = 0.05 -- half of the shortest lease
 
 -- Note that a script ran.
 function Tick.beat()
-  local meta, texts = S.meta or Shard.load(), nil
-  local beat = meta.beat
-  local is_gap = beat ~= '0' and now - beat > SHORTEST_GAP
-  meta.beat = now_text
-  if not is_gap and meta.gaps == '-' then return end
-  texts = {}
-  if is_gap then insert(Tick.gaps(), { away = beat, back = now_text }) end
+  local meta = S.meta or Shard.load()
+  local beat, texts = meta.beat, {}
+  meta.beat = now
+  if beat == 0 or now - beat <= SHORTEST_GAP then return end
+  insert(Tick.gaps(), { away = num(beat), back = now_text })
   for i, gap in ipairs(Tick.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
-  meta.gaps = #texts > 0 and concat(texts, ',') or '-'
+  meta.gaps = concat(texts, ',')
 end
 
 -- Until when a lease that has ended is kept, if its owner could not renew it: for one lease after
