@@ -35,6 +35,7 @@ local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
+  limit_scopes = false, default_texts = false,
   -- what was read, and is written at the end
   workspaces = TABLE, nodes = TABLE, shared_limits = TABLE,
   touched_queues = TABLE, -- whose token must be checked
