@@ -9,7 +9,7 @@ local _, name, text, age_seconds, keep_seconds = unpack(ARGV)
 local LOOKED_AT = 8
 
 Shard.refuse_moved(name)
-local old = call('ZRANGEBYSCORE', K.asked(), '-inf', num(now - keep_seconds), 'LIMIT', '0', LOOKED_AT)
+local old = call('ZRANGEBYSCORE', K.asked(), '-inf', num(now - keep_seconds), 'LIMIT', 0, LOOKED_AT)
 for _, other in ipairs(old) do
   if call('HEXISTS', K.workspaces(), other) == 0 then
     Limits.forget_answer(other)
