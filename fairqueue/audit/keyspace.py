@@ -282,7 +282,7 @@ def _type_of(value: Any) -> str:
     """Name the type of a key as Redis does, by the value that was read."""
     if isinstance(value, dict):
         return "zset" if any(isinstance(entry, float) for entry in value.values()) else "hash"
-    types = ((str, "string"), (list, "list"), (set, "set"))
+    types = ((str, "string"), (bytes, "string"), (list, "list"), (set, "set"))
     return next((name for kind, name in types if isinstance(value, kind)), "key of another type")
 
 
@@ -310,7 +310,7 @@ class Keyspace:
         """Records that cannot be read, by their kind and names."""
         for key, value, expires in engine.dump(payloads=False):
             rest = key.decode(errors="backslashreplace").removeprefix(engine.keys.prefix)
-            self._enter(rest, _text(value), expires=expires)
+            self._enter(rest, value if rest == "meta" else _text(value), expires=expires)
         self._parse()
 
     def _enter(self, rest: str, value: Any, *, expires: bool) -> None:

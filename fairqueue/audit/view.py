@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -17,9 +18,10 @@ from fairqueue.audit.limits import Levels
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
-NO_META = f"0 0 0 - - 0 - 0 0 0 {FORMAT}"
+_NUMBERS = struct.Struct("<7d")
+_NO_META = bytes(_NUMBERS.size) + f"- - - {FORMAT}".encode()
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
-_META = re.compile(r"\d+ \d+ [\d.]+ \S+ \S+ [\d.]+ \S+ \d+ -?\d+( spread)? -?[\d.]+")
+_META = re.compile(r"\S+ \S+ \S+( spread)? ")
 
 
 Where = tuple[str, ...]
@@ -104,18 +106,22 @@ class Audit:
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
         self.levels = Levels(space.one("limits", {}))
-        text = space.one("meta", NO_META)
-        self.meta_can_be_read = bool(_META.match(text))
-        meta = (text if self.meta_can_be_read else NO_META).replace(" spread ", " ").split()
-        self.window = int(meta[7])
-        """The last minute in which a job ended."""
-        self.last_fence, self.last_arrival = int(meta[0]), int(meta[1])
-        self.draining = meta[6] != "-"
-        """Whether a changed default has not reached every workspace yet."""
-        self.format = text.rpartition(" ")[2]
+        meta = space.one("meta", _NO_META)
+        words = meta[_NUMBERS.size :].decode(errors="backslashreplace")
+        self.format = meta.rpartition(b" ")[2].decode(errors="backslashreplace")
         """The last word of the shard's record."""
-        self.beat, self.offset = float(meta[2]), float(meta[9])
-        self.due = int(meta[8]) / 1e6
+        self.meta_can_be_read = bool(_META.match(words))
+        if not self.meta_can_be_read:
+            meta, words = _NO_META, _NO_META[_NUMBERS.size :].decode()
+        self.beat, self.offset, window, *rest = _NUMBERS.unpack_from(meta)
+        self.window = int(window)
+        """The last minute in which a job ended."""
+        fence, arrival, _watched, due = rest
+        _gaps, _watcher, drain, *_ = words.split()
+        self.last_fence, self.last_arrival = int(fence), int(arrival)
+        self.draining = drain != "-"
+        """Whether a changed default has not reached every workspace yet."""
+        self.due = due / 1e6
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""
 

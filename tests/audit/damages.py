@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from functools import partial
 
@@ -50,17 +51,33 @@ def _run(command: str, key: tuple[str, ...], *arguments: str | float) -> Damage:
     return lambda engine: engine.command(command, engine.keys.key(*key), *arguments)
 
 
-def _change(position: int, text: str, *, of: tuple[str, ...] = ()) -> Damage:
-    """Change one word of a record: of this kind and field, or the shard's own."""
+def _change(position: int, text: str, *, of: tuple[str, str]) -> Damage:
+    """Change one word of a record: of this kind and field."""
 
     def damage(engine: Engine) -> object:
-        (kind, *field), (get, put) = of or ("meta",), ("HGET", "HSET") if of else ("GET", "SET")
-        key = engine.keys.key(kind)
-        words = engine.command(get, key, *field).decode().split()
+        key = engine.keys.key(of[0])
+        words = engine.command("HGET", key, of[1]).decode().split()
         words[position] = text
-        return engine.command(put, key, *field, " ".join(words))
+        return engine.command("HSET", key, of[1], " ".join(words))
 
     return damage
+
+
+def _change_shard(start: int, text: bytes) -> Damage:
+    """Write this over the shard's own record, from this byte on."""
+
+    def damage(engine: Engine) -> object:
+        key = engine.keys.key("meta")
+        record = engine.command("GET", key)
+        after = record[start + len(text) :] if start >= 0 else b""
+        return engine.command("SET", key, record[:start] + text + after)
+
+    return damage
+
+
+def _change_number(position: int, number: float) -> Damage:
+    """Change one number of the shard's own record."""
+    return _change_shard(8 * position, struct.pack("<d", number))
 
 
 _change_node = partial(_change, of=("inner_nodes", "q@org"))
@@ -117,7 +134,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
             e.command("ZRANGE", e.keys.key("expiry"), 0, 0)[0],
         ),
     ),
-    "a fence is above the last one": ("I4", _change(0, "7")),
+    "a fence is above the last one": ("I4", _change_number(3, 7)),
     "a fence is below the time of its claim": ("I4", _age_a_fence),
     "a runnable workspace is not ready": ("I1", _take_first("ready:q")),
     "a limit is exceeded": ("I2", _put("limits", "live:queue:q", "concurrency=1")),
@@ -125,9 +142,9 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I1",
         _put("limits", "live:workspace:full", "concurrency=5"),
     ),
-    "a lease was granted after the last beat": ("I12", _change(2, "1")),
-    "the clock is set back": ("I12", _change(9, "-1")),
-    "no call looks before a lease ends": ("I12", _change(8, "9" * 16)),
+    "a lease was granted after the last beat": ("I12", _change_number(0, 1)),
+    "the clock is set back": ("I12", _change_number(1, -1)),
+    "no call looks before a lease ends": ("I12", _change_number(6, 10.0**16)),
     "a depth is wrong": ("I6", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
     "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
@@ -147,8 +164,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
         for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
     },
-    "the keys have another format": ("I13", _change(10, "format=3")),
-    "the keys have no format": ("I13", _change(10, "")),
+    "the keys have another format": ("I13", _change_shard(-8, b"format=3")),
+    "the keys have no format": ("I13", _change_shard(-8, b"")),
     "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
     "a flow that is put off has no timer": ("I1", _a_ready_flow_is("put_off")),
     "a finish tag has no flow": ("I11", _run("ZADD", ("finish", "q"), 1.0, "ghost")),

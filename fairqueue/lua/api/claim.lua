@@ -31,10 +31,8 @@ end
 local reply = { 1, lost, '0', nil, nil }
 local function serve()
   Tick.all(max_deliveries, RebuildJobs.go_on)
-  local only = n > 0 and not from[2] and from[1] and Records.register(from[1])
   while #fences < n do
-    local ws, flow
-    if only then ws, flow = Select.runnable(only) else ws, flow = Select.next_of(from) end
+    local ws, flow = Select.next_of(from)
     if not ws then return end
     local l, record, has_passed = Leases.grant(ws, flow, owner, lease_seconds)
     if l then
@@ -59,7 +57,7 @@ S.at_work = false
 for i = 1, #all do S.touched_queues[all[i]] = true end
 Tick.forget_idle_of(from, #fences > 0)
 if #fences == 0 and n > 0 then
-  for i = 1, #from do Records.note_use(from[i]) end
+  for i = 1, #from do Records.note_claim(from[i]) end
   RebuildPages.run()
 end
 if #fences < n then

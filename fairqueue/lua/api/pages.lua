@@ -65,7 +65,7 @@ local function add_rest()
     local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
     if tat then line('rate', task, tat) end
   end
-  for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, 0)) do
+  for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), '0', '0')) do
     line('request', ticket, num(max(1, (call('ZSCORE', K.requests(), ticket) or now) - now)))
   end
   add('rest', '-', '-', '-', concat(lines))

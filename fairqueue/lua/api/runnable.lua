@@ -23,7 +23,7 @@ end
 local function note_waits(ws, flow, priority)
   note_wait(ws, flow, Lanes.first(ws, flow, priority))
   if Lanes.has_returned(flow, priority) then
-    note_wait(ws, flow, call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0))
+    note_wait(ws, flow, call('LINDEX', K.lane(ws.name, flow.lane_key, priority), '0'))
   end
 end
 

@@ -8,7 +8,7 @@ n = tonumber(n)
 local found = {}
 for queue in gmatch(queues, '%S+') do
   local left = n - #found / 3
-  local due = call('ZRANGEBYSCORE', K.unreported(queue), '-inf', now_text, 'LIMIT', 0, left)
+  local due = call('ZRANGEBYSCORE', K.unreported(queue), '-inf', now_text, 'LIMIT', '0', left)
   for _, notice in ipairs(due) do
     local name, id = match(notice, '^(%S+) (%S+)$')
     call('ZADD', K.unreported(queue), num(now + hold_seconds), notice)

@@ -9,9 +9,8 @@ local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
-local META_BEGINS = '^%d+ %d+ ([%d.]+) %S+ %S+ %S+ %S+ (%d+)' -- see shard.lua
-local FORMAT, META = '2', META_BEGINS .. '.* ([%d.]+) format=(%d+)$'
-local NO_META = '0 0 0 - - 0 - 0 0 0 format=2'
+local FORMAT, META = '2', '<ddddddd' -- see shard.lua
+local NO_META = ('\0'):rep(56) .. '- - - format=2'
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more.
 local function new_state()
@@ -39,6 +38,7 @@ local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
+  limit_scopes = false, default_texts = false,
   -- what was read, and is written at the end
   workspaces = READ, nodes = READ, shared_limits = READ,
   touched_queues = READ, -- whose token must be checked
@@ -90,23 +90,15 @@ end
 local function open_shard()
   S = setmetatable(new_state(), NEW_STATE)
   now, meta_text, meta_unread = tonumber(now_text), call('GET', K.meta()) or NO_META, nil
-  local beat, written
-  if meta_text:sub(-11) == ' 0 format=2' then -- as it mostly ends: to read the whole costs more
-    beat, last_window = match(meta_text, META_BEGINS)
-    offset, written = '0', FORMAT
-  else
-    beat, last_window, offset, written = match(meta_text, META)
-  end
-  if not beat or written ~= FORMAT then
-    written = match(meta_text, ' format=(%d+)$')
+  if #meta_text < #NO_META or meta_text:sub(-9) ~= ' format=2' then
+    local written = match(meta_text, ' format=(%d+)$')
     if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
     meta_text, meta_unread = NO_META, meta_text
-    beat, last_window, offset = '0', '0', '0'
   end
-  -- Two times of Redis's clock are compared as text, where they have the same length.
-  local is_later = ARGV[1] == '' and #now_text == #beat and now_text >= beat
-  if not is_later and now + offset < tonumber(beat) then offset = num(beat - now) end
-  if offset ~= '0' then
+  local beat
+  beat, offset, last_window = struct.unpack('<ddd', meta_text)
+  offset = max(0, offset, beat - now)
+  if offset > 0 then
     now = now + offset
     now_text = num(now)
   end

@@ -5,7 +5,7 @@
 function Commit.run(operation)
   local done, reply = pcall(operation)
   local said = not done and reply
-  if done and (S.meta or S.has_read or offset ~= '0') then done, said = pcall(Commit.write) end
+  if done and (S.meta or S.has_read or offset > 0) then done, said = pcall(Commit.write) end
   if not done then Commit.after(said) end
   return reply
 end

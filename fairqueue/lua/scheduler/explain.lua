@@ -145,7 +145,7 @@ function Explain.no_worker_since(flow)
   end
   local beat = Shard.load().beat
   if ready and call('EXISTS', K.token(flow.queue)) == 0 then return nil end
-  if not ready and tonumber(beat) > tonumber(since) then since = beat end
+  if not ready and beat > tonumber(since) then since = num(beat) end
   return now - since > WORKER_SECONDS and since or nil
 end
 

@@ -10,12 +10,21 @@ function Limits.load()
   local many = call('HLEN', K.limits())
   S.limits_are_read, S.has_none = true, many == 0
   if S.has_none or many > FEW then return S.has_none end
-  local all, fields = call('HGETALL', K.limits()), {}
+  local all, fields, scopes = call('HGETALL', K.limits()), {}, {}
   for i = 1, #all, 2 do
-    if all[i + 1] ~= '' then fields[all[i]] = all[i + 1] end
+    if all[i + 1] ~= '' then
+      fields[all[i]] = all[i + 1]
+      scopes[match(all[i], ':([%a_]+):') or ''] = true
+    end
   end
-  S.limit_fields, S.has_none = fields, next(fields) == nil
+  S.limit_fields, S.limit_scopes, S.has_none = fields, scopes, next(fields) == nil
   return S.has_none
+end
+
+-- Whether something of these scopes may have a limit: where few are stored, it is known at once.
+function Limits.may_be_of(scope, other, third)
+  local scopes = S.limit_scopes
+  return not scopes or scopes[scope] or scopes[other] or scopes[third]
 end
 
 function Limits.none_is_set()
@@ -78,7 +87,9 @@ end
 -- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of_name(name)
   if S.has_none or Limits.none_is_set() then return NONE end
-  local texts = Limits.texts(Limits.fields_of(name))
+  local is_default = not (Limits.may_be_of('workspace') or S.limit_fields.moves)
+  local texts = is_default and S.default_texts or Limits.texts(Limits.fields_of(name))
+  if is_default then S.default_texts = texts end
   if texts[8] ~= '' then texts[8] = Limits.hold_of(name) end
   local limits = Limits.merged(texts)
   local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
@@ -113,7 +124,9 @@ end
 
 -- The limits of a node's queue, and of the total.
 function Limits.of_queue(node)
-  if Limits.none_is_set() then return NONE, NONE end
+  if Limits.none_is_set() or not Limits.may_be_of('queue', 'queue_default', 'total') then
+    return NONE, NONE
+  end
   if not node.limits then
     local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
       'configured:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:',

@@ -27,7 +27,7 @@ function Order.leave(entity, flow)
   if not flow.arrival then return end
   call('ZREM', K.ready(flow.node), Order.member_of(entity, flow))
   if flow.reserved then Order.set_reserved(entity, flow, false) end
-  flow.arrival, flow.member = nil, nil
+  flow.arrival, flow.member, flow.has_started = nil, nil, nil
 end
 
 -- How far its next job moves its tag; 0: what that costs is not known.
@@ -69,7 +69,7 @@ end
 -- The workspace or inner node that stands in a node as this member, or has the lowest tag, and its
 -- flow. An inner node is its own flow.
 function Order.head_of(node, member)
-  member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  member = member or call('ZRANGE', K.ready(node.id), '0', '0')[1]
   if not member then return nil end
   local name = member:sub(17)
   if find(name, '[/@]') then -- no encoded name has these
@@ -96,11 +96,11 @@ function Order.runnable_since(flow)
 end
 
 function Order.catch_up(node)
-  local head, entity, flow = call('ZRANGE', K.ready(node.id), 0, 0, 'WITHSCORES')
+  local head, entity, flow = call('ZRANGE', K.ready(node.id), '0', '0', 'WITHSCORES')
   local member, head_tag = head[1], tonumber(head[2])
   if member and head_tag <= node.virtual_time then return end -- it does not rise to less
   if member then entity, flow = Order.head_of(node, member) end
-  local highest = not entity and call('ZREVRANGE', K.finish(node.id), 0, 0, 'WITHSCORES')[2]
+  local highest = not entity and call('ZREVRANGE', K.finish(node.id), '0', '0', 'WITHSCORES')[2]
   local tag, stride = entity and tonumber(flow.tag), entity and Order.stride(entity, flow)
   local virtual_time = Fairness.caught_up(node.virtual_time, tag, stride, tonumber(highest or nil))
   local rises = virtual_time > node.virtual_time and node.id == node.queue
@@ -109,6 +109,8 @@ function Order.catch_up(node)
   if virtual_time ~= node.virtual_time then node.virtual_time, node.dirty = virtual_time, true end
 end
 
+-- One that has started a job keeps its arrival, unless its cost was or is unknown: it comes behind
+-- all of its tag.
 function Order.enter(entity, flow, cost)
   if flow.up and flow.up.gone then Records.rejoin(flow) end
   local node, state = S.nodes[flow.node] or Records.node(flow.node), flow.state
@@ -117,10 +119,13 @@ function Order.enter(entity, flow, cost)
     Order.catch_up(node)
   end
   local finish_tag = tonumber(flow.finish_tag or Order.finish_tag_of(entity, flow))
-  local meta = S.meta or Shard.load()
-  local arrival = int(meta.arrival + 1)
-  meta.arrival, flow.cost, flow.arrival = arrival, int(cost), arrival
-  flow.member = Order.member(arrival, entity.name)
+  if flow.arrival and (cost == 0 or flow.cost == '0') then Order.leave(entity, flow) end
+  flow.has_started, flow.cost = nil, int(cost)
+  if not flow.arrival then
+    local meta = S.meta or Shard.load()
+    meta.arrival = meta.arrival + 1
+    flow.arrival = int(meta.arrival)
+  end
   local stride = cost == 0 and 0 or Fairness.stride(cost, entity.weight)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, stride, node.max_stride)
   Order.insert(entity, flow, base + stride)
@@ -206,7 +211,7 @@ function Order.reach(entity, flow, guess)
   local from = max(node.virtual_time, tonumber(flow.tag))
   for _, least in ipairs({ int(from), '(' .. int(from) }) do
     local two = call('ZRANGEBYSCORE', K.ready(node.id), least, '+inf', 'WITHSCORES',
-      'LIMIT', 0, 2)
+      'LIMIT', '0', '2')
     local at = two[1] == own and 3 or 1
     if not two[at] then
       return max(from, flow.tag + Fairness.stride(Fairness.FLOOR, entity.weight))
@@ -278,7 +283,7 @@ end
 -- or the workspace would pay for it without end; or within the next that goes first, or those that
 -- share an overcommitted reserve would lose their order.
 function Order.jumps(entity, node, flow, stride)
-  local head = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  local head = call('ZRANGE', K.ready(node.id), '0', '0')[1]
   if head == Order.member_of(entity, flow) then return false end
   local following = tonumber(call('ZRANGE', K.reserved(node.id), 0, 1, 'WITHSCORES')[4])
   local most = max(Fairness.farthest(node.virtual_time, stride, node.max_stride), following or 0)

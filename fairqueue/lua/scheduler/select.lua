@@ -3,9 +3,9 @@ local AT_ONCE = 256 -- jobs that go to their task's own lane in one step
 
 -- A flow that is below its reserve goes before all that are not.
 function Select.head_of(node, member)
-  member = member or call('ZRANGE', K.ready(node.id), 0, 0)[1]
+  member = member or call('ZRANGE', K.ready(node.id), '0', '0')[1]
   if not member then return nil end
-  local first = Limits.any('reserves') and call('ZRANGE', K.reserved(node.id), 0, 0)[1]
+  local first = Limits.any('reserves') and call('ZRANGE', K.reserved(node.id), '0', '0')[1]
   member = first or member
   local entity, flow = Order.head_of(node, member)
   if flow.arrival and Order.member_of(entity, flow) == member then return entity, flow end
@@ -14,15 +14,18 @@ end
 
 -- The flow whose turn it is, whose first job may start now. nil: there is none, or more flows stand
 -- before it than one call passes. Each of these leaves its order, so that the next call goes on.
-function Select.runnable(node)
-  local member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+function Select.runnable(queue)
+  local ready = K.ready(queue)
+  local member = call('ZRANGE', ready, '0', '0')[1]
+  if not member then return nil end
+  local node = Records.register(queue)
   while member and Limits.is_open(node) do
     local entity, flow = Select.head_of(node, member)
     if not entity then return nil end
     if entity.up then entity, flow = Select.leaf_of(entity) end
     if entity and Select.may_start(entity, flow) then return entity, flow end
     if not Shard.take_look() then return nil end
-    member = call('ZRANGE', K.ready(node.id), 0, 0)[1]
+    member = call('ZRANGE', ready, '0', '0')[1]
   end
 end
 
@@ -44,13 +47,14 @@ end
 function Select.turn_of(queues)
   table.sort(queues, was_served_before)
   for _, queue in ipairs(queues) do
-    local ws, flow = Select.runnable(Records.register(queue))
+    local ws, flow = Select.runnable(queue)
     if ws then return ws, flow end
   end
 end
 
 -- The flow whose turn it is in these queues.
 function Select.next_of(queues)
+  if not queues[2] then return Select.runnable(queues[1]) end
   if Limits.any('reserves') then
     local ws, flow = Select.turn_of(Select.candidates(queues, K.reserved))
     if ws then return ws, flow end

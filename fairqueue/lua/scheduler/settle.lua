@@ -39,7 +39,7 @@ function Settle.flow(ws, flow, block, is_below)
     Settle.unmark_idle(ws, flow)
     Order.set_state(flow, block)
     ws.waits = true
-  elseif not flow.arrival then
+  elseif not flow.arrival or flow.has_started then
     Order.enter(ws, flow, Order.cost_of(ws, flow))
   end
   if flow.arrival and (is_below or flow.reserved) then Order.set_reserved(ws, flow, is_below) end
@@ -87,7 +87,7 @@ function Settle.start(ws, flow, cost, guess)
   node.max_stride = Fairness.largest_stride(node.max_stride, stride)
   node.dirty, ws.dirty = true, true
   if flow.up then Settle.start_above(node, cost, guess) end
-  Order.leave(ws, flow)
+  flow.has_started = true
   Order.set_finish_tag(ws, flow, flow.tag)
   Settle.workspace(ws)
 end
@@ -186,7 +186,7 @@ end
 
 -- Every member is idle: virtual time rises to where the next to come would lift it.
 function Settle.mark_node_indebted(b, finish_tag)
-  local highest = call('ZREVRANGE', K.finish(b.id), 0, 0, 'WITHSCORES')[2]
+  local highest = call('ZREVRANGE', K.finish(b.id), '0', '0', 'WITHSCORES')[2]
   b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
   -- One without a finish tag gets one: virtual time must not start again before it is forgotten.
   if not finish_tag then Order.set_finish_tag(b, b, b.up.virtual_time) end

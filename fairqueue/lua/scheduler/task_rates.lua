@@ -38,7 +38,7 @@ function TaskRates.give_back(workspace, task, limits)
 end
 
 function TaskRates.drop_past(most)
-  local past = call('ZRANGEBYSCORE', K.task_rates(), '-inf', now_text, 'LIMIT', 0, most)
+  local past = call('ZRANGEBYSCORE', K.task_rates(), '-inf', now_text, 'LIMIT', '0', most)
   if #past > 0 then call('ZREM', K.task_rates(), unpack(past)) end
   return #past
 end

@@ -7,7 +7,7 @@ local CREDIT = 10000000 -- since steps are small until durations are known
 local STAND = '^(%S+) (%S+) (%S+)$'
 
 local function first_tag(queue)
-  return call('ZRANGE', K.ready(queue), 0, 0, 'WITHSCORES')[2]
+  return call('ZRANGE', K.ready(queue), '0', '0', 'WITHSCORES')[2]
 end
 
 -- Where these queues stand before the claim. Each of times is `present:most`: the present that the

@@ -52,7 +52,7 @@ function Permits.drop_ended(p, seconds)
       ended = min(ended, gap.away)
     end
   end
-  local permits = call('ZRANGEBYSCORE', p.key, '-inf', num(ended), 'LIMIT', 0, ENDED_AT_ONCE)
+  local permits = call('ZRANGEBYSCORE', p.key, '-inf', num(ended), 'LIMIT', '0', ENDED_AT_ONCE)
   if permits[1] then call('ZREM', p.key, unpack(permits)) end
 end
 
@@ -117,7 +117,7 @@ function Permits.wake(p)
       insert(opened, turn)
     else
       local token = K.permit_token(Permits.queue(p, turn))
-      if call('EXISTS', token) == 0 then call('RPUSH', token, 1) end
+      if call('EXISTS', token) == 0 then call('RPUSH', token, '1') end
     end
   end
   return concat(opened, ',')

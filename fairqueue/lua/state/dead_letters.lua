@@ -67,7 +67,7 @@ end
 
 -- List a workspace by its oldest letter.
 function DeadLetters.list_workspace(name)
-  local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, 0, 'WITHSCORES')[2]
+  local oldest = call('ZRANGE', K.dead_letters_by_age(name), '0', '0', 'WITHSCORES')[2]
   if oldest then
     if DeadLetters.is_of_steps(name) then oldest = num(oldest + STEPS_ABOVE) end
     call('ZADD', K.dead_workspaces(), oldest, name)
@@ -171,7 +171,7 @@ function DeadLetters.expire(name)
   local seconds = DeadLetters.bounds(name)
   if not seconds then return 0 end
   local by_age, until_then, n = K.dead_letters_by_age(name), now - seconds, 0
-  local old = call('ZRANGEBYSCORE', by_age, '-inf', num(until_then), 'LIMIT', 0, EXPIRE_MOST)
+  local old = call('ZRANGEBYSCORE', by_age, '-inf', num(until_then), 'LIMIT', '0', EXPIRE_MOST)
   for _, id in ipairs(old) do
     if DeadLetters.is_of_steps(name) and DeadLetters.has_job(DeadLetters.read(name, id)) then
       call('ZADD', by_age, num(until_then + NEEDED_SECONDS), id)
@@ -190,6 +190,6 @@ function DeadLetters.expire_oldest(kind)
   if not seconds then return 0 end
   local above = DeadLetters.is_of_steps(kind) and STEPS_ABOVE or 0
   local name = call('ZRANGEBYSCORE', K.dead_workspaces(), num(above), num(above + now - seconds),
-    'LIMIT', 0, 1)[1]
+    'LIMIT', '0', 1)[1]
   return name and DeadLetters.expire(name) or 0
 end

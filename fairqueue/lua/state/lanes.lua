@@ -40,7 +40,7 @@ function Lanes.pop(ws, flow)
   local priority, mark, others = match(flow.lanes, '^(%d+)(%+?),?(.*)$')
   if mark ~= '' then return Lanes.take_returned(ws, flow, priority, 1)[1], priority end
   local lane = K.lane(ws.name, flow.lane_key, priority)
-  local two, taken = call('LRANGE', lane, 0, 1), S.taken_jobs
+  local two, taken = call('LRANGE', lane, '0', '1'), S.taken_jobs
   local element, following_element = two[1], two[2]
   call('LPOP', lane)
   taken[#taken + 1] = { ws.name, flow.queue, priority, element }
@@ -54,7 +54,7 @@ end
 function Lanes.head(ws, flow)
   local priority, mark = match(flow.lanes, '^(%d+)(%+?)')
   return mark ~= '' and Lanes.first_returned(ws, flow, priority)
-    or call('LINDEX', K.lane(ws.name, flow.lane_key, priority), 0), priority
+    or call('LINDEX', K.lane(ws.name, flow.lane_key, priority), '0'), priority
 end
 
 -- The task of the first job.
@@ -121,7 +121,7 @@ function Lanes.has_returned(flow, priority)
 end
 
 function Lanes.first_returned(ws, flow, priority)
-  return call('ZRANGE', K.returned(ws.name, flow.lane_key, priority), 0, 0)[1]
+  return call('ZRANGE', K.returned(ws.name, flow.lane_key, priority), '0', '0')[1]
 end
 
 -- Write into the flow whether a lane has jobs that came back ('+' or '').
@@ -289,7 +289,7 @@ function Lanes.first(ws, flow, priority)
   if Lanes.has_returned(flow, priority) then return Lanes.first_returned(ws, flow, priority) end
   local lane = K.lane(ws.name, flow.lane_key, priority)
   local n = flow.holes and Lanes.holes_at(ws, flow, priority, SLICE) or 0
-  return call('LINDEX', lane, n) or call('LINDEX', lane, 0)
+  return call('LINDEX', lane, n) or call('LINDEX', lane, '0')
 end
 
 -- The flow in whose lane a waiting job stands. There are two where its task has got or lost a limit

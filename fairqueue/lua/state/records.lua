@@ -133,18 +133,18 @@ function Records.node(queue)
   return node
 end
 
--- A claim or a job names it: it is not unused, if the rebuild has marked it so.
-function Records.note_use(queue)
+-- The queue is known from now on, also while nothing waits on it; and it is not unused, if the
+-- rebuild has marked it so.
+function Records.register(queue)
   local node = Records.node(queue)
-  if node.unused then node.unused, node.dirty = nil, true end
+  if node.is_new or node.unused then node.unused, node.dirty = nil, true end
   return node
 end
 
--- The queue is known from now on, also while nothing waits on it.
-function Records.register(queue)
-  local node = Records.note_use(queue)
-  if node.is_new then node.dirty = true end
-  return node
+-- The same where a claim has found nothing there.
+function Records.note_claim(queue)
+  local text = not S.nodes[queue] and call('HGET', K.nodes(), queue)
+  if not text or find(text, '/', 1, true) then Records.register(queue) end
 end
 
 function Records.save_node(node)

@@ -150,7 +150,7 @@ end
 -- settles the workspace.
 function Removal.expired(ws, most)
   if not ws.expiring or ws.expiring > now then return 0 end
-  local expired = call('ZRANGEBYSCORE', K.expiring(ws.name), '-inf', now_text, 'LIMIT', 0, most)
+  local expired = call('ZRANGEBYSCORE', K.expiring(ws.name), '-inf', now_text, 'LIMIT', '0', most)
   for _, entry in ipairs(expired) do
     local queue, priority, element = Jobs.read_entry(entry)
     if not Jobs.task_of(element or '') then

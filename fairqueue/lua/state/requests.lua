@@ -28,7 +28,7 @@ function Requests.running()
 end
 
 function Requests.in_flight(name)
-  return call('ZCOUNT', K.requests_of_workspace(name), 0, 0)
+  return call('ZCOUNT', K.requests_of_workspace(name), '0', '0')
 end
 
 function Requests.waiting(name)
@@ -71,7 +71,7 @@ end
 function Requests.expire()
   local left = MOST_EXPIRED
   for _, range in ipairs({ { '(0', now_text }, { '-' .. now_text, '(0' } }) do
-    local ended = call('ZRANGEBYSCORE', K.requests(), range[1], range[2], 'LIMIT', 0, left)
+    local ended = call('ZRANGEBYSCORE', K.requests(), range[1], range[2], 'LIMIT', '0', left)
     for _, ticket in ipairs(ended) do Requests.drop(ticket) end
     left = left - #ended
   end
@@ -91,12 +91,12 @@ end
 
 -- Give free places to those that wait, as many as one call may.
 function Requests.start_waiting()
-  local head = call('ZRANGE', K.request_turns(), 0, 0)[1]
+  local head = call('ZRANGE', K.request_turns(), '0', '0')[1]
   local most = head and Requests.most_in_all().requests
   for _ = 1, MOST_STARTED do
     if not head or most and Requests.running() >= most then return end
     Requests.take_turn(head)
-    head = call('ZRANGE', K.request_turns(), 0, 0)[1]
+    head = call('ZRANGE', K.request_turns(), '0', '0')[1]
   end
 end
 
@@ -108,8 +108,8 @@ end
 
 function Requests.next_turn()
   local meta = Shard.load()
-  meta.arrival = int(meta.arrival + 1)
-  return tonumber(meta.arrival)
+  meta.arrival = meta.arrival + 1
+  return meta.arrival
 end
 
 -- A workspace that begins to wait has its turn behind those that wait already.
@@ -128,7 +128,7 @@ function Requests.take_turn(member)
   call('ZREM', K.request_turns(), member)
   if Requests.full(name) then return end
   local own = K.requests_of_workspace(name)
-  local ticket = call('ZRANGEBYSCORE', own, 1, '+inf', 'LIMIT', 0, 1)[1]
+  local ticket = call('ZRANGEBYSCORE', own, 1, '+inf', 'LIMIT', '0', 1)[1]
   if ticket then
     Requests.start(ticket, max(now, -Requests.end_of(ticket)))
     call('ZADD', own, int(-Requests.next_turn()), TURN)

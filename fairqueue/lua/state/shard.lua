@@ -1,6 +1,6 @@
 -- The shard's own record, and the ids of jobs that ended a moment ago.
 -- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   fence arrival beat gaps watcher watched drain window due [spread] offset format=2
+--   beat offset window fence arrival watched due, packed; gaps watcher drain [spread] format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written; due: no lease ends and no timer goes
@@ -10,21 +10,21 @@ Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
+local PACKED = 56 -- bytes of the record's numbers
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local SHARDS_MOST = 64 -- as in _shards/placement.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 
 function Shard.load()
   if S.meta then return S.meta end
-  local fence, arrival, before, gaps, watcher, watched, drain, window, due =
-    match(meta_text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)')
-  S.meta = { fence = fence, arrival = arrival, beat = before, gaps = gaps, watcher = watcher,
-    watched = watched, drain = drain, window = window, due = tonumber(due) or 0,
-    spread = find(meta_text, ' spread ', 1, true) and ' spread ' or ' ' }
-  if not due then -- cut off in the middle
-    meta_text, meta_unread, last_window, S.meta = NO_META, meta_text, '0', nil
+  local beat, _, _, fence, arrival, watched, due = struct.unpack(META, meta_text)
+  local gaps, watcher, drain = match(meta_text, '^(%S+) (%S+) (%S+) ', PACKED + 1)
+  if not drain then -- damaged in the middle
+    meta_text, meta_unread, last_window = NO_META, meta_text, 0
     return Shard.load()
   end
+  S.meta = { beat = beat, fence = fence, arrival = arrival, watched = watched, due = due,
+    gaps = gaps, watcher = watcher, drain = drain, spread = Shard.is_spread() and ' spread ' or ' ' }
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return S.meta
 end
@@ -42,7 +42,7 @@ end
 
 -- Whether there are other shards, where nothing else of the record is needed.
 function Shard.is_spread()
-  return find(meta_text, ' spread ', 1, true)
+  return find(meta_text, ' spread ', PACKED, true)
 end
 
 -- A fence is above the last one and above the time in microseconds. So fences keep growing where
@@ -55,16 +55,16 @@ end
 
 function Shard.next_fence()
   local meta = S.meta or Shard.load()
-  meta.fence = int(Shard.fence_after(tonumber(meta.fence)))
-  return meta.fence
+  meta.fence = Shard.fence_after(meta.fence)
+  return int(meta.fence)
 end
 
 function Shard.save()
-  if not S.meta and offset == '0' then return end
+  if not S.meta and offset == 0 then return end
   local meta = Shard.load()
-  local text = meta.fence .. ' ' .. meta.arrival .. ' ' .. meta.beat .. ' ' .. meta.gaps .. ' '
-    .. meta.watcher .. ' ' .. meta.watched .. ' ' .. meta.drain .. ' ' .. meta.window .. ' '
-    .. int(meta.due) .. meta.spread .. offset .. ' format=' .. FORMAT
+  local text = struct.pack(META, meta.beat, offset, last_window, meta.fence, meta.arrival,
+    meta.watched, meta.due) .. meta.gaps .. ' ' .. meta.watcher .. ' ' .. meta.drain
+    .. meta.spread .. 'format=2'
   if text == meta_text then return end
   call('SET', K.meta(), text)
 end
@@ -109,7 +109,7 @@ end
 -- Sets of ended ids that are no longer in use go. They go by UNLINK and not by a time to live: one
 -- may be so large that to free it in the foreground would stop Redis.
 function Shard.drop_ended()
-  local last, window = tonumber(last_window), Shard.window()
+  local last, window = last_window, Shard.window()
   for w = max(1, last - 1), min(last, window - 2) do call('UNLINK', K.ended(int(w))) end
   if last < window - 1 then Shard.note_window(0) end
 end
@@ -122,7 +122,7 @@ end
 -- The window of now; the last one, where the clock went back since the last beat.
 function Shard.ended_window()
   if not S.this_window then
-    S.this_window = max(Shard.window(), tonumber(last_window))
+    S.this_window = max(Shard.window(), last_window)
   end
   return S.this_window
 end
@@ -136,19 +136,19 @@ end
 function Shard.remember_ended(...)
   local window = Shard.ended_window()
   call('SADD', K.ended(int(window)), ...)
-  if tonumber(last_window) == window then return end
+  if last_window == window then return end
   Shard.drop_ended()
   Shard.note_window(window)
 end
 
 function Shard.note_window(window)
-  last_window = int(window)
-  Shard.load().window = last_window
+  last_window = window
+  Shard.load()
 end
 
 -- Sets that are no longer in use go.
 function Shard.drop_windows()
-  if tonumber(last_window) ~= Shard.window() then Shard.drop_ended() end
+  if last_window ~= Shard.window() then Shard.drop_ended() end
 end
 
 -- Whether a workspace moves, to this shard or away from it, or has moved: see moves.lua.

@@ -60,7 +60,7 @@ function Timers.arm(ws)
 end
 
 function Timers.refresh_scheduled(ws)
-  ws.scheduled = tonumber(call('ZRANGE', K.scheduled(ws.name), 0, 0, 'WITHSCORES')[2])
+  ws.scheduled = tonumber(call('ZRANGE', K.scheduled(ws.name), '0', '0', 'WITHSCORES')[2])
 end
 
 function Timers.schedule(ws, queue, priority, element, at)
@@ -71,7 +71,7 @@ end
 
 -- Move due jobs of one workspace into its lanes, at most `most`; return how many.
 function Timers.fire(ws, most)
-  local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', now_text, 'LIMIT', 0, most)
+  local due = call('ZRANGEBYSCORE', K.scheduled(ws.name), '-inf', now_text, 'LIMIT', '0', most)
   for _, entry in ipairs(due) do
     local queue, priority, element = Jobs.read_entry(entry)
     local task = Jobs.task_and_id(ws.name, queue or '', element)
@@ -89,7 +89,7 @@ end
 
 -- Jobs that expire have an entry each while they wait.
 function Timers.refresh_expiring(ws)
-  ws.expiring = tonumber(call('ZRANGE', K.expiring(ws.name), 0, 0, 'WITHSCORES')[2])
+  ws.expiring = tonumber(call('ZRANGE', K.expiring(ws.name), '0', '0', 'WITHSCORES')[2])
 end
 
 function Timers.add_expiry(ws, queue, priority, element, at)

@@ -31,7 +31,7 @@ end
 
 -- Wake one waiter of this queue, whether or not there is work yet.
 function Wakeups.alert(queue)
-  if call('EXISTS', K.token(queue)) == 0 then call('RPUSH', K.token(queue), 1) end
+  if call('EXISTS', K.token(queue)) == 0 then call('RPUSH', K.token(queue), '1') end
 end
 
 -- Leave a token where there is runnable work, and take it away where there is none.
@@ -46,7 +46,7 @@ function Wakeups.settle_tokens()
       if not is_open then
         call('DEL', K.token(queue))
       elseif there == 1 then
-        call('RPUSH', token, 1)
+        call('RPUSH', token, '1')
       end
     end
   end
@@ -56,15 +56,15 @@ end
 -- What is due before the watcher looks again needs another watcher; so it does if there is none.
 function Wakeups.alert_early()
   for queue, at in pairs(S.due_queues) do
-    local watched = tonumber(Shard.load().watched)
+    local watched = Shard.load().watched
     if at < watched or watched < now then Wakeups.alert(queue) end
   end
 end
 
 -- Note when the next lease ends or the next timer goes off.
 function Wakeups.look_ahead()
-  local lease = call('ZRANGE', K.expiry(), 0, 0, 'WITHSCORES')[2]
-  local timer = call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2]
+  local lease = call('ZRANGE', K.expiry(), '0', '0', 'WITHSCORES')[2]
+  local timer = call('ZRANGE', K.timer(), '0', '0', 'WITHSCORES')[2]
   Shard.load().due = math.huge
   Shard.expect(min(lease and Fairness.seconds(lease) or math.huge, tonumber(timer or math.huge),
     now + LOOK_SECONDS))
@@ -82,22 +82,20 @@ end
 -- One that yields has declined a job: it looks a little later, and any other may take its place.
 function Wakeups.watch(owner, yields, poll_seconds)
   local meta, at = S.meta, Wakeups.next_event(poll_seconds)
-  local until_then, name = tonumber(meta.watched), owner
+  local until_then, name = meta.watched, owner
   if yields then at, name = at + 0.1, '!' .. owner end
   local vacant = meta.watcher == name or until_then < now - 1 or at < until_then - 0.001
     or not yields and match(meta.watcher, '^!')
   if not vacant then return poll_seconds end
   local wait = max(0, min(at - now, poll_seconds))
-  local at_last = now + wait
-  meta.watcher = name
-  meta.watched = format('%d.%06d', at_last, at_last % 1 * 1000000) -- less than half of num's cost
+  meta.watcher, meta.watched = name, now + wait
   return wait
 end
 
 -- There is no watcher: a worker that declined a job must not be the first to see it again.
 function Wakeups.resign()
   local meta = Shard.load()
-  meta.watcher, meta.watched = '-', '0'
+  meta.watcher, meta.watched = '-', 0
 end
 
 -- A watcher that found work stops watching. If a timer is due before the next poll, another must
@@ -106,7 +104,7 @@ function Wakeups.unwatch(owner, queues, poll_seconds)
   local meta = Shard.load()
   if meta.watcher ~= owner and meta.watcher ~= '!' .. owner then return end
   Wakeups.resign()
-  local at = tonumber(call('ZRANGE', K.timer(), 0, 0, 'WITHSCORES')[2])
+  local at = tonumber(call('ZRANGE', K.timer(), '0', '0', 'WITHSCORES')[2])
   if not at or at > now + poll_seconds then return end
   for _, queue in ipairs(queues) do Wakeups.expect(queue, at) end
 end

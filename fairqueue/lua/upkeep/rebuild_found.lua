@@ -36,7 +36,7 @@ end
 
 -- The record of a queue. One that is above all fences would keep it from being found at rest.
 function RebuildFound.queue(queue)
-  local node, newest = Records.register(queue), tonumber(Shard.load().fence)
+  local node, newest = Records.register(queue), Shard.load().fence
   local last, running = tonumber(node.last_fence), call('HGETALL', K.slots_of_queue(queue))
   local highest = 0
   for i = 2, #running, 2 do highest = max(highest, tonumber(running[i]) or 0) end
@@ -133,7 +133,7 @@ end
 function RebuildFound.complete(l)
   local meta, ends = Shard.load(), call('ZSCORE', K.expiry(), l.fence)
   ends = ends and Fairness.seconds(ends)
-  if tonumber(l.fence) > tonumber(meta.fence) then meta.fence = l.fence end
+  meta.fence = max(meta.fence, tonumber(l.fence))
   if tonumber(l.claimed) > now then l.claimed = now_text end
   Tick.beat()
   if not ends or ends > now + l.length then ends = now + l.length end

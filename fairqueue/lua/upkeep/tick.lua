@@ -6,15 +6,13 @@ local SHORTEST_GAP = 0.05 -- half of the shortest lease
 
 -- Note that a script ran.
 function Tick.beat()
-  local meta, texts = S.meta or Shard.load(), nil
-  local beat = meta.beat
-  local is_gap = beat ~= '0' and now - beat > SHORTEST_GAP
-  meta.beat = now_text
-  if not is_gap and meta.gaps == '-' then return end
-  texts = {}
-  if is_gap then insert(Tick.gaps(), { away = beat, back = now_text }) end
+  local meta = S.meta or Shard.load()
+  local beat, texts = meta.beat, {}
+  meta.beat = now
+  if beat == 0 or now - beat <= SHORTEST_GAP then return end
+  insert(Tick.gaps(), { away = num(beat), back = now_text })
   for i, gap in ipairs(Tick.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
-  meta.gaps = #texts > 0 and concat(texts, ',') or '-'
+  meta.gaps = concat(texts, ',')
 end
 
 -- Until when a lease that has ended is kept, if its owner could not renew it: for one lease after
@@ -34,7 +32,7 @@ end
 
 function Tick.reap(max_deliveries, most)
   local found, reaped = call('ZRANGEBYSCORE', K.expiry(), '-inf', int(Fairness.microseconds(now)),
-    'WITHSCORES', 'LIMIT', 0, most), 0
+    'WITHSCORES', 'LIMIT', '0', most), 0
   for i = 1, #found, 2 do
     S.at_work = { fence = found[i] }
     local l = LeaseRecords.read(found[i]) or Tick.lost_lease(found[i])
@@ -66,7 +64,7 @@ end
 -- name, time, ...
 function Tick.due_timers()
   local most = max(0, Shard.tick_steps_left())
-  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, most)
+  return call('ZRANGEBYSCORE', K.timer(), '-inf', now_text, 'WITHSCORES', 'LIMIT', '0', most)
 end
 
 -- Each job that a timer moves is a step, and so is a timer that moves none.
@@ -174,7 +172,7 @@ end
 -- many.
 function Tick.indebted(node, most)
   local until_then, debts, n = int(node.virtual_time), K.indebted(node.id), 0
-  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', 0, most)) do
+  for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', '0', most)) do
     if n >= most then break end
     if match(name, '[/@]') then
       n = n + Tick.node(Records.inner_node(name), most - n)
@@ -199,7 +197,7 @@ end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
 function Tick.forget_idle(queue, most)
-  local first = call('ZRANGE', K.indebted(queue), 0, 0, 'WITHSCORES')[2]
+  local first = call('ZRANGE', K.indebted(queue), '0', '0', 'WITHSCORES')[2]
   if not first then return 0 end
   local node = Records.node(queue)
   Tick.rest(node)
