@@ -124,7 +124,8 @@ end
 
 -- The limits of a node's queue, and of the total.
 function Limits.of_queue(node)
-  if Limits.none_is_set() or not Limits.may_be_of('queue', 'queue_default', 'total') then
+  if Limits.none_is_set() then return NONE, NONE end
+  if not (Limits.may_be_of('queue', 'queue_default', 'total') or S.limit_scopes.observe) then
     return NONE, NONE
   end
   if not node.limits then
