@@ -279,7 +279,7 @@ function Limits.put(field, text)
   Limits.list('tasks', field, is_set and scope == 'task')
   Limits.list('reserves', field, find(text, 'reserve='))
   Limits.list('pauses', field, is_set and match(field, '^pause:'))
-  Limits.list('configured', field, is_set and match(field, '^configured:'))
+  if find(field, '^configured:') then Limits.list('configured', field, is_set) end
   if find(text, 'reserve=') then call('HSET', K.limits(), 'reserves', 1) end
 end
 
