@@ -27,6 +27,7 @@ NOT_OPERATIONS = {
     "is_stored",
     "keep_parent",
     "keep_forwarding",
+    "letters_of",
     "look",
     "moving",
     "names_parents",
