@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -19,7 +20,7 @@ from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import JobState, Scope, SentChild, WithoutWorkspace
 from fairqueue._validation import check_name, check_text, name_or_none
-from fairqueue.errors import ConfigurationError
+from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import STEPS_SHOWN, Why
 from fairqueue.operate.blocked_waits import blocked_waits
 from fairqueue.operate.jobs import locate
@@ -112,8 +113,9 @@ class Views:
             found = replace(found, job=replace(found.job, children=shown))
         if found.job and (found.job.starts or found.state is JobState.RUNNING):
             owners = {found.detail, *(start.owner for start in found.job.starts)}
-            nodes = {owner: node for owner, node in _nodes(store).items() if owner in owners}
-            found = replace(found, nodes=nodes)
+            with suppress(StoreUnavailable):  # of another shard: the owners stay
+                nodes = {owner: node for owner, node in _nodes(store).items() if owner in owners}
+                found = replace(found, nodes=nodes)
         if found.running:
             found = replace(found, waits=tuple(self._waits_of(found)))
         if found.workspace != self._settings.default_workspace:

@@ -68,12 +68,12 @@ def test_what_status_finds_is_told(queue: FairQueue, monkeypatch: pytest.MonkeyP
     for name in "ab":
         queue.limits.set(Scope.workspace(name), concurrency=5)
     numbers = collector(queue)
-    assert scrape(numbers)["fairqueue_status", "warning", "limits"] == 2
+    assert scrape(numbers)["fairqueue_status", "limits", "warning"] == 2
     queue.limits.unset(Scope.total())
-    assert scrape(numbers)["fairqueue_status", "warning", "limits"] == 2
+    assert scrape(numbers)["fairqueue_status", "limits", "warning"] == 2
     begun = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: begun + 61)
-    assert ("fairqueue_status", "warning", "limits") not in scrape(numbers)
+    assert ("fairqueue_status", "limits", "warning") not in scrape(numbers)
 
 
 def test_memory_is_told_as_redis_tells_it() -> None:

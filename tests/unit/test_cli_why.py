@@ -112,7 +112,7 @@ def test_a_rate_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
         queue.publish(b"", queue="other", workspace="r")
     queue.claim(["other"], 1)
     text = shell.run("workspace", "r").stdout
-    assert re.search(r"rate limit of 36/h: workspace r, for [\d.]+ s; next start in 1 m", text)
+    assert re.search(r"rate limit of 36/h: workspace r, for [\d.]+ m?s; next start in 1 m", text)
     assert "    to raise it: fairqueue limits set rate=N/m --workspace r\n" in text
     queue.limits.set(Scope.workspace("r"), rate="10/m")
     assert "10/m" in shell.run("limits", "get", "--workspace", "r").stdout
