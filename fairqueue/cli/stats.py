@@ -22,7 +22,7 @@ from fairqueue.tables import OBSERVED, WORKSPACES, of_activity
 
 KINDS = ("workspace", "queue", "task")
 SUMMED = ("waiting", "scheduled", "running", "dead", "lost", "would_block", "would_reject")
-NONE = "No workspace has jobs, limits or history."
+NONE = "No workspace has jobs."
 
 
 @click.command()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import select
+import signal
 import socket
 import sys
 import threading
@@ -17,6 +19,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from fairqueue import FairQueue, StoreUnavailable
+from fairqueue._stores import layout
 from fairqueue._stores.redis import connections, traced, waiter
 from fairqueue.adapters import following_primary
 from fairqueue.testing import EmbeddedServer
@@ -332,3 +335,33 @@ def test_a_host_that_takes_no_connection_is_waited_for_as_a_silent_one() -> None
             connections.connect_soon(connection)
     assert time.monotonic() - began < 10
     assert connection.socket_connect_timeout == 20.0
+
+
+# eventlet, once another test has imported it, warns of a fork in its own callback
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_publishes_whatever_the_parents_threads_held(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Since redis-py 8 a forked child's pool has its parent's lock, as it was at the fork."""
+    monkeypatch.setattr(layout, "LOOK_EVERY_SECONDS", 0.0)  # each publish asks for the shards
+    client, held, end = redis.Redis.from_url(redis_url), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with client.connection_pool._lock:
+            held.set()
+            end.wait()
+
+    with FairQueue(client=client, namespace=namespace) as queue:
+        queue.publish(b"", queue="q", workspace="a")
+        threading.Thread(target=hold).start()
+        held.wait()
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout has its own
+            signal.alarm(10)
+            queue.publish(b"", queue="q", workspace="a")
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        end.set()
+        assert (status, queue.depth("q")) == (0, 2)

@@ -167,6 +167,12 @@ def test_stats_say_where_they_looked_and_what_is_paused(shell: Shell, queue: Fai
     assert "1 of 2 workspaces; of all: 3 waiting" in shell.run("stats", "--top", "1").stdout
 
 
+def test_stats_without_jobs_deny_no_limit(shell: Shell) -> None:
+    """A workspace that has a limit and no job has no row."""
+    shell.run("limits", "set", "concurrency=2", "--workspace", "acme")
+    assert shell.run("stats", "--all").stdout.splitlines()[1:] == ["No workspace has jobs."]
+
+
 def test_stats_watch_until_they_are_interrupted(
     shell: Shell, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,8 +158,8 @@ class Wire:
         """Run a command of one or two words."""
         return self.exchange(head([*command.split(), *arguments], 0))
 
-    def run(self, command: Sequence[bytes], is_there: Callable[[], bool]) -> Any:
-        """Run a command on one of several servers; ``is_there``: see :meth:`exchange`."""
+    def run(self, command: Sequence[bytes], is_there: Callable[[], bool] | None) -> Any:
+        """Run a command; ``is_there``, on one of several servers: see :meth:`exchange`."""
         return self.exchange(head((), len(command)) + packed(command), is_there=is_there)
 
     def ask(self, *command: str, within: float) -> Any:

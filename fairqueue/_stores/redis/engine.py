@@ -135,9 +135,10 @@ class RedisEngine(Engine):
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
         with self._guarded():
-            if self.wire is None or not self.gives_up or is_traced():
+            if self.wire is None or is_traced():
                 return self.client.execute_command(name, *arguments)
-            reply = self.wire.run([bytes_of(each) for each in (name, *arguments)], self._is_there)
+            is_there = self._is_there if self.gives_up else None
+            reply = self.wire.run([bytes_of(each) for each in (name, *arguments)], is_there)
             read = self.client.response_callbacks.get(name)
             return read(reply) if read else reply
 
