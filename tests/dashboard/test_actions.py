@@ -222,7 +222,7 @@ def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) 
     """The page has a button for that, what was done, and a remedy where no repair acts."""
     queue.publish(b"", queue="q", workspace="acme")
     engine = queue.store.shards[0].engine
-    engine.command("HSET", engine.keys.key("kinds"), "q", "nonsense")
+    engine.command("HSET", engine.keys.key("progress"), "77", "nonsense")
     engine.command("SET", engine.keys.prefix + "strange", "x")
     visitor.act("examine")
     _wait_for(visitor, "Repair 1 finding")
@@ -233,7 +233,7 @@ def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) 
     page = _wait_for(visitor, "What was done")
     assert "it was removed" in page
     assert "Repair 1 finding" not in page
-    assert "nonsense" not in str(engine.command("HGETALL", engine.keys.key("kinds")))
+    assert "nonsense" not in str(engine.command("HGETALL", engine.keys.key("progress")))
     engine.command("HSET", engine.keys.key("set_aside"), "job q x", "1 {}", "#job", 1)
     visitor.act("examine")  # what was read is remembered for a second, until something is done
     assert "Forget them" in visitor.page("/doctor")

@@ -727,6 +727,8 @@ class Model:
         del self.leases[fence]
         kept = held.kept
         steps = self.steps[kept.job.workspace]
+        if waits:
+            kept.expires = None
         if waits and steps.lines and fence >= steps.fence:
             delay_seconds *= not (steps.is_woken and steps.kept is kept)
             steps.fence, steps.kept, steps.is_woken = fence, kept, False

@@ -24,7 +24,8 @@ function Shard.load()
     return Shard.load()
   end
   S.meta = { beat = beat, fence = fence, arrival = arrival, watched = watched, due = due,
-    gaps = gaps, watcher = watcher, drain = drain, spread = Shard.is_spread() and ' spread ' or ' ' }
+    gaps = gaps, watcher = watcher, drain = drain,
+    spread = Shard.is_spread() and ' spread ' or ' ' }
   if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
   return S.meta
 end
