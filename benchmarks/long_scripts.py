@@ -20,6 +20,7 @@ from fairqueue._types import StoredLimits
 from fairqueue.adapters import Claimed, Finish
 
 MOST = Target(at_most=30)
+NUMBERS = 56  # bytes of the shard's record before its words: see lua/state/shard.lua
 PLAIN_CLAIMS = 100
 Operation = Callable[[Pile, int], object]
 """What is timed: its second argument is the number of the turn."""
@@ -241,7 +242,7 @@ def _follow(pile: Pile) -> None:
     """Go on until all flows of the workspace have followed it."""
     timer, meta = pile.engine.keys.key("timer"), pile.engine.keys.key("meta")
     while (pile.client.zscore(timer, "big") or pile.clock() + 1) <= pile.clock() or (
-        pile.client.get(meta).split()[6] != b"-"
+        pile.client.get(meta)[NUMBERS:].split()[2] != b"-"
     ):
         pile.store.reap(max_deliveries=None)
 

@@ -25,7 +25,7 @@ def _damage(core: Any, random: Random) -> None:
         ("DEL", key("ready", "celery")),
         ("DEL", key("finish", "celery")),
         ("DEL", key("token", "celery")),
-        ("HSET", key("kinds"), "celery", "nonsense"),
+        ("HSET", key("progress"), "77", "nonsense"),
         ("ZADD", key("timer"), 1, "ghost"),
         ("SADD", key("slots", "ghost"), 77),
         ("ZADD", key("indebted", "celery"), 3, "ghost"),
