@@ -14,6 +14,7 @@ import pytest
 import redis
 
 from fairqueue import Cancelled, ConfigurationError, FairQueue, Scope, StoreUnavailable
+from fairqueue._stores.library import Library
 from fairqueue._stores.memory.commands import NAMES
 from fairqueue._stores.redis import dangers
 from fairqueue._stores.redis.permissions import calls, missing_permissions
@@ -347,6 +348,32 @@ def test_one_of_two_ways_to_bring_a_script_is_enough(
 ) -> None:
     """A provider may forbid SCRIPT, and a careful administrator EVAL."""
     with FairQueue(_user(own_server, "~*", "+@all", f"-{missing}")) as queue:
+        assert _lives(queue)
+
+
+class Interrupted(Exception):
+    """As a soft time limit, which a signal raises anywhere."""
+
+
+@pytest.mark.usefixtures("_can_be_asked")
+def test_an_interrupted_change_to_scripts_is_made_again(
+    own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a user may not run functions any more, an interrupted call hinders none after it."""
+    written, interrupted = Library.script, list[str]()
+
+    def script(library: Library, operation: str) -> str:
+        if operation == "publish" and not interrupted:
+            interrupted.append(operation)
+            raise Interrupted
+        return written(library, operation)
+
+    with FairQueue(_user(own_server, "~*", "+@all")) as queue:
+        assert _lives(queue)
+        _user(own_server, "~*", "+@all", "-fcall")
+        monkeypatch.setattr(Library, "script", script)
+        with pytest.raises(Interrupted):
+            queue.publish(b"", queue="q", workspace="a")
         assert _lives(queue)
 
 

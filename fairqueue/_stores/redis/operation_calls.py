@@ -64,9 +64,13 @@ class OperationCall:
         self._set_way()
 
     def _set_way(self) -> None:
-        """Pack the constant part of the call."""
-        self._is_function = self._delivery.has_functions
-        if self._is_function:
+        """Pack the constant part of the call.
+
+        A signal handler may raise anywhere in it, as at a soft time limit: then the next call does
+        this again, since the way is noted at the end.
+        """
+        is_function = self._delivery.has_functions
+        if is_function:
             self._command = ["FCALL", self._delivery.library.function(self._operation)]
         elif self._is_sent_whole:
             self._command = ["EVAL", self._script]
@@ -74,6 +78,7 @@ class OperationCall:
             self._command = ["EVALSHA", sha1(self._script.encode()).hexdigest()]  # noqa: S324
         words = [*self._command, str(len(self._keys)), *self._keys]
         self._head = head(words, self._arguments)
+        self._is_function = is_function
 
     @property
     def _script(self) -> str:

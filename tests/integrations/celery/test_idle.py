@@ -41,4 +41,5 @@ def test_a_child_shares_the_memory_of_its_parent(socket_url: str, tmp_path: Path
         assert worker.stdout is not None
         found = next(line for line in worker.stdout if line.startswith("0."))
         worker.terminate()
+        worker.communicate(timeout=60)  # it writes until it ends
     assert float(found) < 0.4
