@@ -53,7 +53,7 @@ def masked(text: str) -> str:
 
 def last_line(details: str) -> str:
     """Return the last line of a traceback, which is the error, without secrets."""
-    return _cut(masked(details.rstrip().rpartition("\n")[2].strip()), MOST_ERROR)
+    return _cut(masked(details).rstrip().rpartition("\n")[2].strip(), MOST_ERROR)
 
 
 def arguments_of(payload: bytes) -> Arguments:

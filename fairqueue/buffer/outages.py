@@ -72,9 +72,9 @@ class Outages:
         self._breakers: dict[str, CircuitBreaker] = {}
         self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
-        self._looked_at: WeakKeyDictionary[spools.Spool, tuple[set[Store], int]]
+        self._looked_at: WeakKeyDictionary[spools.Spool, tuple[set[Store], int, int]]
         self._looked_at = WeakKeyDictionary()
-        """The shards that were away, and the last job of a spool that was looked at then."""
+        """Which shards were away, the last job that was looked at then, and the spool's version."""
         self._stopped: threading.Event | None = None
         self._sender: Any = None
 
@@ -265,8 +265,10 @@ class Outages:
 
     def _send_all(self, spool: spools.Spool) -> None:
         """Send each job once; where one must wait, all that follow it to its shard do, too."""
-        closed, last = self._looked_at.pop(spool, (set[Store](), 0))
-        if not (closed and all(map(_is_away, closed))):
+        with self._lock:
+            now = spool.version()
+        closed, last, version = self._looked_at.pop(spool, (set[Store](), 0, now))
+        if version != now or not (closed and all(map(_is_away, closed))):
             closed, last = set(), 0
         while kept := self._waiting(spool, last):
             last = kept[-1].number
@@ -278,7 +280,7 @@ class Outages:
                     closed.add(shard)
             if closed.issuperset(self._store.shards):
                 break
-        self._looked_at[spool] = closed, last
+        self._looked_at[spool] = closed, last, now
 
     def _waiting(self, spool: spools.Spool, after: int) -> list[spools.Kept]:
         with self._lock:

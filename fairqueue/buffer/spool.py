@@ -181,6 +181,11 @@ class Spool:
         found = self._db.execute(WAITING, (store, after, PUBLISHED_AT_ONCE))
         return list(_up_to(BYTES_AT_ONCE, found))
 
+    def version(self) -> int:
+        """Another one means that another connection, as an operator's, has changed its rows."""
+        found: int = self._db.execute("PRAGMA data_version").fetchone()[0]
+        return found
+
     def drop_sent(self) -> None:
         """Take out what was sent: while the disk does not let this be done, nothing more is."""
         if self.sent:

@@ -93,17 +93,22 @@ class View:
     def once(self, key: str, read: Callable[[], T]) -> T:
         return self.remembered.get(key, read)
 
-    def dead(self, where: Mapping[str, str], start: int) -> list[DeadLetter]:
-        """Return the dead letters that match, up to one more than are shown and counted.
+    def dead(self, where: Mapping[str, str], start: int) -> tuple[list[DeadLetter], int]:
+        """Return a page of the dead letters that match, and how many were counted.
 
         To find them may take many steps, so an open page looks again every ten seconds.
         """
         most = max(start + PAGE, MOST_COUNTED if where else 0) + 1
-        found = partial(self.queue.dead.list, payloads=True)
-        key = f"dead {most} {sorted(where.items())}"
-        return self.remembered.get(
-            key, lambda: list(islice(found(filter_of(where)), most)), times=10
-        )
+
+        def read() -> tuple[list[DeadLetter], int]:
+            page, counted = list[DeadLetter](), 0
+            for letter in islice(self.queue.dead.list(filter_of(where), payloads=True), most):
+                if start <= counted < start + PAGE:
+                    page.append(letter)
+                counted += 1
+            return page, counted
+
+        return self.remembered.get(f"dead {start} {sorted(where.items())}", read, times=10)
 
     def overview(self) -> Overview:
         return self.once("overview", self.queue.views.overview)
@@ -347,16 +352,16 @@ def _waiting(view: View, query: Query) -> Context:
 
 def _dead(view: View, query: Query) -> Context:
     where, start = _choice(query, *DEAD_FIELDS), _start(query)
-    overview, found = view.overview(), view.dead(where, start)
+    overview, (letters, counted) = view.overview(), view.dead(where, start)
     return {
         "where": where,
         "fields": (*CHOICES, *DEAD_FIELDS),
-        "matching": len(found),
+        "matching": counted,
         "most": MOST_COUNTED,
         "start": start,
         "page": PAGE,
-        "letters": found[start : start + PAGE],
-        "has_more": len(found) > start + PAGE,
+        "letters": letters,
+        "has_more": counted > start + PAGE,
         "overview": overview,
         "rows": sorted((row for row in overview.workspaces if row.dead), key=ORDERS["dead"])[:12],
     }

@@ -58,7 +58,11 @@ class StoreCollector(Collector):
     def _add_status(self, reading: _Reading) -> None:
         """Its cost grows with what is stored, so it is asked less often."""
         if self._is_due.passes():
-            found = self._queue.doctor.status().reasons
+            try:
+                found = self._queue.doctor.status().reasons
+            except FairQueueError:
+                self._is_due = Throttle(STATUS_EVERY_SECONDS)  # the next scrape asks again
+                raise
             self._remarks = Counter((one.level.value, one.about) for one in found)
         for labels, n in self._remarks.items():
             reading.add("status", n, *labels)

@@ -77,7 +77,8 @@ def _keep_while_streaming(response: flask.Response) -> flask.Response:
     if visit is not None and response.is_streamed:
         steps: Any = Steps(cast("Iterable[bytes]", response.response), visit)
         response.response = steps
-        del flask.g.fairqueue_visit  # the body ends it
+        response.call_on_close(visit.end)  # another function may replace the body
+        del flask.g.fairqueue_visit
     return response
 
 

@@ -29,7 +29,7 @@ from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
 from fairqueue.adapters import run_context
 from fairqueue.buffer.outages import Outages
-from fairqueue.buffer.spool import Spool
+from fairqueue.buffer.spool import Spool, change
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import Open, drained, payloads
 from tests.system.ledger import wait_for
@@ -320,6 +320,10 @@ def test_jobs_of_a_shard_that_answers_go_there_while_another_is_away(
         assert away == [Outcome.BUFFERED] * 120
         queue.publish_many([NewJob(b"together", "q", name) for name in names])
         wait_for(lambda: queue.buffered == 121)
+        (spool,) = folder.glob("*.db")  # what an operator changes is looked at again
+        moved = [f'"workspace": "{name}"' for name in reversed(names)]
+        change(spool, "UPDATE jobs SET job = replace(job, ?, ?) WHERE number IN (9, 10)", *moved)
+        wait_for(lambda: queue.buffered == 119)
         two.thaw()
         assert drained(queue, folder)
         assert len(payloads(queue)) == 244

@@ -367,6 +367,18 @@ def test_one_shard_becomes_several(processes: Namespace) -> None:
             queue.doctor.reshard(to)
 
 
+def test_nothing_is_left_of_an_earlier_use_of_a_shard(processes: Namespace) -> None:
+    """Imports that were suspended before it was dropped go on when it is there again."""
+    first = processes.open(TO)
+    first.store.suspend_imports(3600)
+    assert first.doctor.reshard(FROM).is_done
+    second = processes.open(FROM)
+    second.store.suspend_imports(0)
+    assert second.doctor.reshard(TO).is_done
+    last = processes.shard(TO - 1)
+    assert list(last.engine.command("HKEYS", last.engine.keys.key("notes"))) == [b"shards"]
+
+
 def test_a_unique_key_still_counts(processes: Namespace) -> None:
     """Of a job that waits, and of one that has ended before its time was over."""
     queue = processes.open(FROM)

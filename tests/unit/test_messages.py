@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue.messages import Arguments, arguments_of, masked
+from fairqueue.messages import Arguments, arguments_of, last_line, masked
 
 KWARGS = {"order": 7, "Password": "hunter2", "to": {"api_key": ["hunter2"], "name": "é"}}
 SHOWN = '3, {"auth_token": "[hidden]"}, order=7, Password="[hidden]", '
@@ -92,6 +92,12 @@ def test_secrets_in_a_text_are_hidden(text: str) -> None:
     """Such as a traceback; the names stay."""
     assert "hunter2" not in masked(text.replace("api-key", "api_key"))
     assert "[hidden]" in masked(text)
+
+
+@pytest.mark.parametrize("details", ["bad password:\n  hunter2", "{'password':\n 'hunter2 xx'}"])
+def test_secrets_in_a_last_line_are_hidden(details: str) -> None:
+    """Also where the name stands on the line before."""
+    assert "hunter2" not in last_line(f"Traceback\nValueError: {details}")
 
 
 @pytest.mark.parametrize("text", ["j" * 20_000, "passw" * 4000, "token" + " " * 20_000])

@@ -298,7 +298,14 @@ def _refuse_jobs(shard: Store) -> None:
 
 
 def _unlink(shard: Store, *, but: frozenset[str] = frozenset()) -> None:
+    """Drop all keys but those of these kinds; of notes only the number of shards stays."""
+    command = shard.engine.command
     for entry in list(shard.engine.dump(payloads=False)):
         rest = entry.key.decode(errors="replace").removeprefix(shard.engine.keys.prefix)
-        if rest.partition(":")[0] not in but:
-            shard.engine.command("UNLINK", entry.key)
+        kind = rest.partition(":")[0]
+        if kind not in but:
+            command("UNLINK", entry.key)
+        elif kind == "notes":
+            others = [field for field in command("HKEYS", entry.key) if field != b"shards"]
+            if others:
+                command("HDEL", entry.key, *others)

@@ -84,8 +84,12 @@ end
 local n, from = match(cursor, '^(%d) (%d+)$')
 n = tonumber(n)
 repeat -- of the unique keys, which are those of all workspaces, one page
-  from = add_fields(HASHES[n][1], HASHES[n][2], from)
-  if from == '0' then n = n + 1 end
+  local of = HASHES[n][2]
+  from = add_fields(HASHES[n][1], of, from)
+  if from == '0' and not (of and #items > 0) then n = n + 1 end
 until #items > 0 or n >= #HASHES
+-- A hash of its own is read from the start until it is empty: a cursor means nothing after a
+-- failover.
+if n < #HASHES then from = '0' end
 if n > #HASHES then add_rest() end
 return { n > #HASHES and 'end' or int(n) .. ' ' .. from, concat(items) }

@@ -10,6 +10,7 @@ local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
 local FORMAT, META = '2', '<ddddddd' -- see shard.lua
+local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
 local NO_META = ('\0'):rep(56) .. '- - - format=2'
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more.
@@ -97,6 +98,9 @@ local function open_shard()
   end
   local beat
   beat, offset, last_window = struct.unpack('<ddd', meta_text)
+  if not (beat + offset + last_window < LAST_TIME) then -- damaged; also what is no number
+    meta_text, meta_unread, beat, offset, last_window = NO_META, meta_text, 0, 0, 0
+  end
   offset = max(0, offset, beat - now)
   if offset > 0 then
     now = now + offset

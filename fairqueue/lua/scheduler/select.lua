@@ -54,7 +54,7 @@ end
 
 -- The flow whose turn it is in these queues.
 function Select.next_of(queues)
-  if not queues[2] then return Select.runnable(queues[1]) end
+  if #queues == 1 then return Select.runnable(queues[1]) end
   if Limits.any('reserves') then
     local ws, flow = Select.turn_of(Select.candidates(queues, K.reserved))
     if ws then return ws, flow end

@@ -39,8 +39,8 @@ function Jobs.page(jobs, cursor, most)
   return following_cursor, found, is_cut
 end
 
--- Write the record of a new job; false: there is a job of this id.
--- Return whether it is new; if the script fails before the job has a place, its record goes again.
+-- Write the record of a new job; false: there is a job of this id. If the script fails before the
+-- job has a place, its record goes again.
 function Jobs.write_new(queue, id, record)
   local is_new = call('HSETNX', K.jobs(queue), id, record) == 1
   if is_new then S.added_job = id end

@@ -263,4 +263,6 @@ def _error_of(exc_info: Any) -> Any:
 def _outcome_of(error: BaseException) -> str:
     if isinstance(error, Retry) or (isinstance(error, Reject) and error.requeue):
         return "retried"
-    return {Ignore: "ignored", Reject: "rejected"}.get(type(error), "failed")
+    if isinstance(error, Ignore):
+        return "ignored"
+    return "rejected" if isinstance(error, Reject) else "failed"

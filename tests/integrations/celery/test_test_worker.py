@@ -51,6 +51,10 @@ def working(app: Celery) -> Any:
     return start_worker(app, perform_ping_check=False, shutdown_timeout=60)
 
 
+class Skipped(Ignore):
+    """What an app has made of it."""
+
+
 def lose(core: FairQueue, queue: str) -> None:
     """Claim the next job, and lose the worker that runs it."""
     [lease] = core.claim([queue]).leases
@@ -165,7 +169,8 @@ def test_runs_that_end_are_kept(open_app: OpenApp, socket_url: str, namespace: s
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
-    ("error", "outcome"), [(Reject("bad row"), "rejected"), (Ignore(), "ignored")]
+    ("error", "outcome"),
+    [(Reject("bad row"), "rejected"), (Ignore(), "ignored"), (Skipped(), "ignored")],
 )
 def test_runs_that_give_up_are_kept(
     open_app: OpenApp, socket_url: str, namespace: str, late: bool, error: Exception, outcome: str

@@ -63,6 +63,21 @@ def test_a_body_is_streamed_in_the_workspace(queue: FairQueue) -> None:
     assert queue.requests.in_flight("acme") == (0, 0, 0)
 
 
+def test_the_place_is_free_where_another_function_replaces_the_body(queue: FairQueue) -> None:
+    """One that was registered before the extension's runs after it."""
+    app = flask.Flask(__name__)
+
+    @app.after_request
+    def replace(response: flask.Response) -> flask.Response:
+        response.response = iter(["another body"])
+        return response
+
+    FairQueueFlask(app, workspace_from="header:X-Org", queue=queue)
+    app.get("/stream")(lambda: (str(current_workspace()) for _ in range(2)))
+    assert get(app, "/stream").text == "another body"
+    assert queue.requests.in_flight("acme") == (0, 0, 0)
+
+
 def test_a_function_may_use_the_context_of_the_request() -> None:
     """Such as flask.g, which an authentication sets before."""
     app = flask.Flask(__name__)
