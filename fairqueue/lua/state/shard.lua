@@ -3,8 +3,8 @@
 -- record, queue:, task:, owner: and across: with a name, and tasks, of all tasks.
 -- And the ids of jobs that ended a moment ago.
 -- In the shard's record fence, arrival, settings, beat and offset only grow:
---   beat offset window unlimited fence arrival watched due settings rebuild_at, packed; gaps watcher
---   drain [spread] format=2
+--   beat offset window unlimited fence arrival watched due settings rebuild_at, packed; then
+--   gaps watcher drain [spread] format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written; due: no lease ends and no timer goes
