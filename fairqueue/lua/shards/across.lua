@@ -1,8 +1,8 @@
 -- How far a queue is on this shard beside the same queue on others, in virtual time: kept in the
 -- shard's hash, as `seen offset idle`. Claimers carry the highest virtual time that they have seen,
--- the present, from shard to shard. A queue that had nothing ready begins at the present: the offset
--- is what its own order is behind, and only grows. One that fell far behind, as in an outage, keeps
--- a bounded credit.
+-- the present, from shard to shard. A queue that had nothing ready begins at the present: the
+-- offset is what its own order is behind, and only grows. One that fell far behind, as in an outage,
+-- keeps a bounded credit.
 local CREDIT = 10000000 -- since steps are small until durations are known
 local STAND = '^(%S+) (%S+) (%S+)$'
 
