@@ -39,13 +39,13 @@ function Wakeups.settle_tokens()
   if S.slots_freed > 0 then Wakeups.touch_if_total_opened() end
   for queue in pairs(made('touched_queues')) do
     local ready, token = K.ready(queue), K.token(queue)
-    local there = call('EXISTS', ready, token)
+    local there = call('EXISTS', ready, ready, token) -- 2 of them are the work, 1 is the token
     if there > 0 then
-      local is_ready = there == 2 or call('EXISTS', ready) == 1
-      local is_open = is_ready and (Limits.none_is_set() or Limits.is_open(Records.node(queue)))
+      local is_open = there > 1
+        and (Limits.none_is_set() or Limits.is_open(Records.node(queue)))
       if not is_open then
         call('DEL', K.token(queue))
-      elseif there == 1 then
+      elseif there == 2 then
         call('RPUSH', token, '1')
       end
     end
