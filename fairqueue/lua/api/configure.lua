@@ -54,13 +54,13 @@ end
 for field in pairs(stored) do
   if not configured[field] then
     note_replaced(field)
-    Limits.put(field, '')
+    Limits.store(field, '')
   end
 end
 for field, text in pairs(configured) do
   if stored[field] ~= text then
     if next(stored) then note_replaced(field) end
-    Limits.put(field, text)
+    Limits.store(field, text)
   end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then
@@ -73,7 +73,10 @@ if configured['configured:observe:'] ~= stored['configured:observe:'] then
 end
 -- Kept for good, also where limits go: a store without it has lost them.
 call('HSET', K.limits(), 'configured', digest ~= '' and digest or '-')
-if not (had_reserve or under_way) then Limits.mark('reserves') end
+if not (had_reserve or under_way or call('EXISTS', K.limits_with('reserves')) == 1) then
+  call('HDEL', K.limits(), 'reserves')
+end
+Limits.note()
 
 local changed, seen = {}, {}
 for _, from in ipairs({ stored, configured }) do

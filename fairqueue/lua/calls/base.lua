@@ -26,8 +26,7 @@ local function new_state()
     steps_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
-    limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    limits_by_text = false, this_window = false,
+    settings = false, this_window = false,
   }
 end
 -- What few calls need, and tables of the call's own, each made when it is first needed: S has place
@@ -39,7 +38,7 @@ local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
-  limit_scopes = false, default_texts = false,
+  common_limits = false,
   -- what was read, and is written at the end
   workspaces = READ, nodes = READ, shared_limits = READ,
   touched_queues = READ, -- whose token must be checked
@@ -50,7 +49,7 @@ local STATE = {
   touched_leases = TABLE, -- granted or dropped
   granted = TABLE, -- leases that are still to be written
   words = TABLE, -- one table for all commands: another one each would cost more
-  limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  limits_of = TABLE, limits_by_text = TABLE, averages = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }

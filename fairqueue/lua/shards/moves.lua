@@ -32,6 +32,7 @@ end
 function Moves.let_all_through()
   Shard.load().spread = ' spread ' -- so that requests ask, too
   call('HSET', K.limits(), 'forwards', 1)
+  Limits.note()
 end
 
 -- It is held, so one without a record would be looked for by its keys, which may take long.

@@ -82,6 +82,7 @@ function RebuildPages.indexed_task(task, how)
   if how == 'all' and not Limits.of_task(task)
     and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
     call('HDEL', K.indexed_tasks(), task)
+    Limits.note()
   end
 end
 
