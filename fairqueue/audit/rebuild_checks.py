@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
+from fairqueue.audit.limits import lists_of, settings_of
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
-_PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
+_PROGRESS = re.compile(r"[1-9]\d* \S+")
 FORMS = {
     "counts": re.compile(r"(\S+=\d+ )+[\d.]+"),
     "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
@@ -33,14 +34,28 @@ def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
 
 
 def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("notes", {}).get("rebuild", "1 0 0")
-    found = _PROGRESS.fullmatch(text)
-    if not found or float(found[2]) > a.now + REST_SECONDS:
+    text = a.space.one("notes", {}).get("rebuild", "1 0")
+    if a.rebuild_at > a.now + REST_SECONDS:
+        yield ("shard",), f"the rebuild does not go on before {a.rebuild_at}"
+    if not _PROGRESS.fullmatch(text):
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
+
+
+def _limits_are_listed(a: Audit) -> Iterator[Found]:
+    fields: dict[str, str] = a.space.one("limits", {})
+    lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
+    listed = {(what, field) for what, found in lists.items() for field in found}
+    due = {(what, field) for field in fields for what in lists_of(field, fields[field])}
+    for field in sorted({field for _, field in listed ^ due}):
+        yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
+    settings, indexed = a.space.one("shard", {}).get("settings"), a.space.one("indexed_tasks", {})
+    if settings not in (None, settings_of(fields, lists, has_indexed=bool(indexed))):
+        yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"
 
 
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _fields_can_be_read),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _the_rebuild_goes_on),
+    ("I11", _limits_are_listed),
 )

@@ -54,13 +54,13 @@ end
 for field in pairs(stored) do
   if not configured[field] then
     note_replaced(field)
-    Limits.store(field, '')
+    Limits.put(field, '')
   end
 end
 for field, text in pairs(configured) do
   if stored[field] ~= text then
     if next(stored) then note_replaced(field) end
-    Limits.store(field, text)
+    Limits.put(field, text)
   end
 end
 if configured['configured:observe:'] ~= stored['configured:observe:'] then
@@ -74,9 +74,9 @@ end
 -- Kept for good, also where limits go: a store without it has lost them.
 call('HSET', K.limits(), 'configured', digest ~= '' and digest or '-')
 if not (had_reserve or under_way or call('EXISTS', K.limits_with('reserves')) == 1) then
+  Limits.forget()
   call('HDEL', K.limits(), 'reserves')
 end
-Limits.note()
 
 local changed, seen = {}, {}
 for _, from in ipairs({ stored, configured }) do

@@ -7,14 +7,13 @@
 -- to: how many there will be; from then on a publish that says neither is refused
 local _, shards, to = unpack(ARGV)
 
+Limits.forget()
 if shards == '!' then
   call('HSET', K.moved(), '!', 1)
 elseif shards ~= '' then
   call('HSET', K.limits(), 'moves', shards, 'spread', to)
-  Limits.note()
 else
   call('HDEL', K.limits(), 'moves')
-  Limits.note()
   call('HDEL', K.moved(), '!')
   if call('HEXISTS', K.limits(), 'forwards') == 0 then call('UNLINK', K.moved()) end
 end

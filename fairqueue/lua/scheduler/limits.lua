@@ -1,8 +1,9 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
--- What concerns many stands in one field beside them, `settings`, so that a call reads no other
--- where none is set for one workspace, queue or task alone. It is written whenever one is stored:
---   default|queue_default|total|marks
+-- What concerns many stands in a field of the shard's hash, so that a call reads nothing else where
+-- none is set for one workspace, queue or task alone. It goes whenever a limit is stored, and the
+-- next call that needs it writes it again. It is empty if there are no limits.
+--   settings: default|queue_default|total|marks
 --   marks: ` name:value` of each. Whether any limit has a capacity, also one of a queue, a task or
 --   the total (wide_capacity), or is of a workspace, a queue, a task; whether leases of a task are
 --   indexed, limits are only observed, a reserve may stand in an index; and see moves.lua.
@@ -14,8 +15,14 @@ local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.settings()
-  S.settings = S.settings or call('HGET', K.limits(), 'settings') or ''
-  return S.settings
+  return S.settings or Limits.note()
+end
+
+-- The stored limits are others from now on: first, since the script may fail.
+function Limits.forget()
+  Shard.write_fields()
+  Shard.remove('settings')
+  S.settings, S.common_limits, S.limits_of, S.limits_by_text = false, nil, nil, nil
 end
 
 function Limits.none_is_set()
@@ -35,12 +42,11 @@ end
 
 -- The texts of all workspaces by default, of all queues, and of the total.
 function Limits.common()
-  local common = S.common_limits
-  if not common then
-    local settings = Limits.settings()
-    common = { match(settings ~= '' and settings or '|||', '^([^|]*)|([^|]*)|([^|]*)') }
-    S.common_limits = common
-  end
+  local common, settings = S.common_limits, S.settings or Limits.settings()
+  if common then return common end
+  common = { match(settings, '^([^|]*)|([^|]*)|([^|]*)|') }
+  if not common[1] then common = { '', '', '' } end -- there are none
+  S.common_limits = common
   return common
 end
 
@@ -55,7 +61,7 @@ function Limits.text_of(...)
   return concat(Limits.texts(...), ' ')
 end
 
--- Write the settings again.
+-- Write the settings.
 function Limits.note()
   local fields, marks = Limits.texts(unpack(COPIED)), {}
   for i, text in ipairs(Limits.texts(unpack(NOTED))) do
@@ -67,10 +73,9 @@ function Limits.note()
   if call('EXISTS', K.indexed_tasks()) == 1 then insert(marks, 'indexed:1') end
   local text = concat({ concat(fields, ' ', 1, 2), fields[3], concat(fields, ' ', 4, 6),
     #marks > 0 and ' ' .. concat(marks, ' ') or '' }, '|')
-  if not find(text, '[^ |]') then text = '' end
-  if text == '' then call('HDEL', K.limits(), 'settings')
-  else call('HSET', K.limits(), 'settings', text) end
-  S.settings, S.common_limits, S.limits_of, S.limits_by_text = text, nil, nil, nil
+  S.settings = find(text, '[^ |]') and text or ''
+  Shard.put('settings', S.settings)
+  return S.settings
 end
 
 -- The last of two words of one name counts.
@@ -157,9 +162,8 @@ end
 function Limits.is_open(node)
   local limits, total = Limits.of_queue(node)
   if limits.paused or total.paused then return false end
-  if limits.concurrency and call('HLEN', K.slots_of_queue(node.queue)) >= limits.concurrency then
-    return false
-  end
+  local most = limits.concurrency
+  if most and call('HLEN', K.slots_of_queue(node.queue)) >= most then return false end
   return not (total.concurrency and Limits.running() >= total.concurrency)
 end
 
@@ -254,30 +258,21 @@ function Limits.sources(scope, name)
   if scope ~= 'workspace' then return sources end
   insert(sources, 3, 'limit_provider')
   insert(sources, 4, 'provider:' .. own)
-  local default = call('HGET', K.limits(), 'configured:default:') or ''
-  local configured, provided, live =
-    unpack(call('HMGET', K.limits(), sources[2], sources[4], sources[6]))
-  local is_exempt = (match(default, 'exempt=(%S+)') or 'default') == name
-  if is_exempt and not (configured or provided or live) then return sources end
+  local is_exempt = (Limits.words(Limits.common()[1]).exempt or 'default') == name
+  if is_exempt and not find(Limits.own_text(name), '=', 1, true) then return sources end
   return { 'default', 'configured:default:', 'live default', 'live:default:', unpack(sources) }
 end
 
 -- The concurrency that a workspace has without its live limits; nil: none.
 function Limits.concurrency_below_live(name)
-  local own = ':workspace:' .. name
-  local text = Limits.text_of('configured' .. own, 'provider' .. own)
-  return Limits.words(Limits.common()[1] .. ' ' .. text).concurrency
+  local own = Limits.text_of('configured:workspace:' .. name, 'provider:workspace:' .. name)
+  return Limits.words(Limits.common()[1] .. ' ' .. own).concurrency
 end
 
--- Set or delete one field.
+-- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
+-- find out whether there are any.
 function Limits.put(field, text)
-  Limits.store(field, text)
-  Limits.note()
-end
-
--- Some kinds of fields are listed, so that none of the others is read to find out whether there are
--- any.
-function Limits.store(field, text)
+  Limits.forget()
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
   elseif S.stored_by ~= '' then
@@ -289,10 +284,10 @@ end
 
 function Limits.list(field, text)
   local source, scope, name = match(field, '^(%a+):([%a_]+):(.*)$')
-  local has_capacity = find(text, 'capacity=') or find(text, 'draining=')
+  local has_capacity = find(text, 'capacity=') or find(text, 'draining=') or false
   local is_of_one = scope == 'workspace' or scope == 'default'
   local lists = { capacity = has_capacity, wide_capacity = has_capacity and not is_of_one,
-    reserves = find(text, 'reserve='), pauses = source == 'pause',
+    reserves = find(text, 'reserve=') or false, pauses = source == 'pause',
     configured = source == 'configured' }
   if name ~= '' then lists[scope .. 's'] = true end
   for what, belongs in pairs(lists) do

@@ -173,13 +173,12 @@ function SharedLimits.not_indexed(tasks)
   local missing = {}
   for _, task in ipairs(tasks) do
     if call('HGET', K.indexed_tasks(), task) ~= 'all' then
+      Limits.forget()
       call('HSET', K.indexed_tasks(), task, 'new')
       insert(missing, task)
     end
   end
-  if #missing == 0 then return missing end
-  Limits.note()
-  if call('HLEN', K.leases()) > FEW_LEASES then return missing end
+  if #missing == 0 or call('HLEN', K.leases()) > FEW_LEASES then return missing end
   SharedLimits.index(call('HGETALL', K.leases()), missing)
   SharedLimits.all_indexed(missing)
   return {}

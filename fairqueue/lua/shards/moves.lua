@@ -30,9 +30,9 @@ end
 
 -- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
 function Moves.let_all_through()
+  Limits.forget()
   Shard.load().spread = ' spread ' -- so that requests ask, too
   call('HSET', K.limits(), 'forwards', 1)
-  Limits.note()
 end
 
 -- It is held, so one without a record would be looked for by its keys, which may take long.
