@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
 
 _WORD = re.compile(r"(\w+)=(\S+)")
 _DEFAULT_WORKSPACE = "default"
 TEXTS = frozenset({"exempt", "fairness", "parent"})
+
+
+_OF_ALL = (
+    ("configured:default:", "live:default:"),
+    ("configured:queue_default:",),
+    ("configured:total:", "live:total:", "pause:total:"),
+)
+_NOTED = ("configured:observe:", "reserves", "moves", "spread", "forwards")
+_LISTED = ("capacity", "wide_capacity", "workspaces", "queues", "tasks")
+
+
+def lists_of(field: str, text: str) -> Iterator[str]:
+    """Name the lists in which a field of stored limits stands."""
+    source, _, rest = field.partition(":")
+    scope, _, name = rest.partition(":")
+    if not scope:
+        return  # a mark
+    if "capacity=" in text or "draining=" in text:
+        yield "capacity"
+        if scope not in ("workspace", "default"):
+            yield "wide_capacity"
+    if "reserve=" in text:
+        yield "reserves"
+    if source in ("pause", "configured"):
+        yield {"pause": "pauses"}.get(source, source)
+    if name:
+        yield f"{scope}s"
+
+
+def settings_of(fields: Mapping[str, str], lists: Container[str], *, has_indexed: bool) -> str:
+    """Return what a shard notes of limits that concern many; empty: there are none."""
+    texts = [" ".join(fields.get(name, "") for name in names) for names in _OF_ALL]
+    marks = [
+        f"{name.rstrip(':').rpartition(':')[2]}:{fields[name]}" for name in _NOTED if name in fields
+    ]
+    marks += [f"{what}:1" for what in _LISTED if what in lists]
+    marks += ["indexed:1"] if has_indexed else []
+    text = "|".join((*texts, "".join(f" {mark}" for mark in marks)))
+    return text if text.strip(" |") else ""
 
 
 def _own(name: str) -> tuple[str, str, str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from fairqueue._keys import decode
+from fairqueue.audit.limits import lists_of, settings_of
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
@@ -40,14 +41,21 @@ def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
-def _no_limit_is_overlooked(a: Audit) -> Iterator[Found]:
-    if a.is_unlimited and a.space.one("limits", {}).keys() - {"configured"}:
-        yield ("shard",), "the shard's record says that no limit is stored"
+def _limits_are_listed(a: Audit) -> Iterator[Found]:
+    fields: dict[str, str] = a.space.one("limits", {})
+    lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
+    listed = {(what, field) for what, found in lists.items() for field in found}
+    due = {(what, field) for field in fields for what in lists_of(field, fields[field])}
+    for field in sorted({field for _, field in listed ^ due}):
+        yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
+    settings, indexed = a.space.one("shard", {}).get("settings"), a.space.one("indexed_tasks", {})
+    if settings not in (None, settings_of(fields, lists, has_indexed=bool(indexed))):
+        yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"
 
 
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _fields_can_be_read),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _the_rebuild_goes_on),
-    ("I11", _no_limit_is_overlooked),
+    ("I11", _limits_are_listed),
 )

@@ -1,62 +1,101 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
-local FEW = 32 -- up to this many fields are read at once, more are read by name
-local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
-  'forwards', 'configured:observe:' }
-local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by marks, see Limits.list
+-- What concerns many stands in a field of the shard's hash, so that a call reads nothing else where
+-- none is set for one workspace, queue or task alone. It goes whenever a limit is stored, and the
+-- next call that needs it writes it again. It is empty if there are no limits.
+--   settings: default|queue_default|total|marks
+--   marks: ` name:value` of each. Whether any limit has a capacity, also one of a queue, a task or
+--   the total (wide_capacity), or is of a workspace, a queue, a task; whether leases of a task are
+--   indexed, limits are only observed, a reserve may stand in an index; and see moves.lua.
+--   default, queue_default, total: what holds for all, the text that counts more behind
+local COPIED = { 'configured:default:', 'live:default:', 'configured:queue_default:',
+  'configured:total:', 'live:total:', 'pause:total:' }
+local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
+local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
-function Limits.load()
-  S.limits_are_read, S.has_none = true, unlimited == 1
-  if S.has_none then return true end
-  local many = call('HLEN', K.limits())
-  if many > FEW then return false end
-  local all, fields, scopes = call('HGETALL', K.limits()), {}, {}
-  for i = 1, #all, 2 do
-    if all[i + 1] ~= '' and all[i] ~= 'configured' then
-      fields[all[i]] = all[i + 1]
-      scopes[match(all[i], ':([%a_]+):') or ''] = true
-    end
-  end
-  S.limit_fields, S.limit_scopes, S.has_none = fields, scopes, next(fields) == nil
-  if S.has_none then
-    Shard.load()
-    unlimited = 1
-  end
-  return S.has_none
+function Limits.settings()
+  return S.settings or Limits.note()
 end
 
--- Whether something of these scopes may have a limit: where few are stored, it is known at once.
-function Limits.may_be_of(scope, other, third)
-  local scopes = S.limit_scopes
-  return not scopes or scopes[scope] or scopes[other] or scopes[third]
+-- The stored limits are others from now on: first, since the script may fail.
+function Limits.forget()
+  Shard.write_fields()
+  Shard.remove('settings')
+  S.settings, S.common_limits, S.limits_of, S.limits_by_text = false, nil, nil, nil
 end
 
 function Limits.none_is_set()
-  if not S.limits_are_read then Limits.load() end
-  return S.has_none
+  return (S.settings or Limits.settings()) == ''
+end
+
+-- Whether a mark is there.
+function Limits.any(what)
+  local settings = S.settings or Limits.settings()
+  return settings ~= '' and find(settings, ' ' .. what .. ':', 1, true) ~= nil
+end
+
+-- What it says; false: it is not there.
+function Limits.mark(what)
+  return Limits.any(what) and match(S.settings, ' ' .. what .. ':(%S+)')
+end
+
+-- The texts of all workspaces by default, of all queues, and of the total.
+function Limits.common()
+  local common, settings = S.common_limits, S.settings or Limits.settings()
+  if common then return common end
+  common = { match(settings, '^([^|]*)|([^|]*)|([^|]*)|') }
+  if not common[1] then common = { '', '', '' } end -- there are none
+  S.common_limits = common
+  return common
 end
 
 -- The texts of some fields, '' for those that are not set.
 function Limits.texts(...)
-  local fields, texts = S.limit_fields, { ... }
-  local found = fields or call('HMGET', K.limits(), ...)
-  for i = 1, #texts do texts[i] = found[fields and texts[i] or i] or '' end
+  local texts = call('HMGET', K.limits(), ...)
+  for i = 1, #texts do texts[i] = texts[i] or '' end
   return texts
 end
 
--- The later text counts more. Most workspaces share their texts, so the result is kept by text.
-function Limits.merged(texts)
-  local key = concat(texts, '|')
-  local known = S.limits_by_text
-  if known[key] then return known[key] end
+function Limits.text_of(...)
+  return concat(Limits.texts(...), ' ')
+end
+
+-- Write the settings.
+function Limits.note()
+  local fields, marks = Limits.texts(unpack(COPIED)), {}
+  for i, text in ipairs(Limits.texts(unpack(NOTED))) do
+    if text ~= '' then insert(marks, match(NOTED[i], '(%a+):?$') .. ':' .. text) end
+  end
+  for _, what in ipairs(LISTED) do
+    if call('EXISTS', K.limits_with(what)) == 1 then insert(marks, what .. ':1') end
+  end
+  if call('EXISTS', K.indexed_tasks()) == 1 then insert(marks, 'indexed:1') end
+  local text = concat({ concat(fields, ' ', 1, 2), fields[3], concat(fields, ' ', 4, 6),
+    #marks > 0 and ' ' .. concat(marks, ' ') or '' }, '|')
+  S.settings = find(text, '[^ |]') and text or ''
+  Shard.put('settings', S.settings)
+  return S.settings
+end
+
+-- The last of two words of one name counts.
+function Limits.words(text)
   local limits = { weight = 1, burst = 1 }
-  for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
+  for name, value in gmatch(text, '([%w_]+)=([^ ]+)') do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
-  if limits.observe then limits = Limits.observed(limits) end
+  return limits
+end
+
+-- Most workspaces share their texts, so the result is kept by text.
+function Limits.merged(text)
+  local limits = S.limits_by_text[text]
+  if limits then return limits end
+  limits = Limits.words(text)
+  if Limits.any('observe') then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
-  known[key] = Limits.complete(limits)
+  limits = Limits.complete(limits)
+  S.limits_by_text[text] = limits
   return limits
 end
 
@@ -65,12 +104,6 @@ function Limits.complete(limits)
   limits.weighs = limits.weight == 1 and '1' or num(limits.weight)
   limits.may_block = limits.paused or limits.rate or limits.concurrency
   return limits
-end
-
-function Limits.fields_of(name)
-  local own = 'workspace:' .. name
-  return 'configured:default:', 'live:default:', 'configured:' .. own, 'provider:' .. own,
-    'live:' .. own, 'pause:' .. own, 'configured:observe:', 'moves'
 end
 
 -- A workspace that is held, since it moves to another shard, is as one that is paused.
@@ -87,67 +120,50 @@ end
 
 -- The default workspace is under the default limits only if it has limits of its own.
 function Limits.of_name(name)
-  if S.has_none or Limits.none_is_set() then return NONE end
-  local is_default = not (Limits.may_be_of('workspace') or S.limit_fields.moves)
-  local texts = is_default and S.default_texts or Limits.texts(Limits.fields_of(name))
-  if is_default then S.default_texts = texts end
-  if texts[8] ~= '' then texts[8] = Limits.hold_of(name) end
-  local limits = Limits.merged(texts)
-  local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
-  if has_own or (limits.exempt or 'default') ~= name then return limits end
+  if Limits.none_is_set() then return NONE end
+  local default, own, held = Limits.common()[1], '', ''
+  if Limits.any('workspaces') then
+    own, held = Limits.own_text(name), Limits.text_of('pause:workspace:' .. name)
+  end
+  if Limits.any('moves') then held = held .. ' ' .. Limits.hold_of(name) end
+  local limits = Limits.merged(concat({ default, own, held }, ' '))
+  if find(own, '=', 1, true) or (limits.exempt or 'default') ~= name then return limits end
   return Limits.complete({ weight = 1, burst = 1, fairness = limits.fairness,
     paused = limits.paused, capacity = limits.draining and 0, draining = limits.draining,
     would = limits.would and NONE })
 end
 
--- The capacity of a workspace, mostly read without its other limits; nil: none.
-function Limits.capacity_of(name)
-  local texts = Limits.texts(Limits.fields_of(name))
-  local all = concat(texts, '|', 1, 6)
-  local is_plain = texts[7] == '' and name ~= 'default'
-    and not (find(all, 'exempt=' .. name, 1, true) or find(all, 'draining=', 1, true))
-  if not is_plain then return Limits.of_name(name).capacity end
-  return tonumber(match(all, '.*capacity=([^ |]+)')) -- the last one counts
+-- What is stored for a workspace alone.
+function Limits.own_text(name)
+  local own = ':workspace:' .. name
+  return Limits.text_of('configured' .. own, 'provider' .. own, 'live' .. own)
 end
 
--- What a mark says; false: it is not there. They are: whether any task has a limit ('tasks') or had
--- one ('indexed'), any workspace has a reserve, anything a capacity, and see moves.lua.
-function Limits.any(what)
-  if S.has_none or Limits.none_is_set() then return false end
-  if S.limit_fields then return S.limit_fields[what] or false end
-  if not S.limit_marks then
-    local marks = call('HMGET', K.limits(), unpack(MARKS))
-    S.limit_marks = {}
-    for i, name in ipairs(MARKS) do S.limit_marks[name] = marks[i] end
-  end
-  return S.limit_marks[what]
+-- The limits of the total, with the parts that this shard has.
+function Limits.of_total()
+  if Limits.none_is_set() then return NONE end
+  return Limits.with_parts(Limits.merged(Limits.common()[3]))
 end
 
 -- The limits of a node's queue, and of the total.
 function Limits.of_queue(node)
   if Limits.none_is_set() then return NONE, NONE end
-  if not (Limits.may_be_of('queue', 'queue_default', 'total') or S.limit_scopes.observe) then
-    return NONE, NONE
-  end
   if not node.limits then
-    local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
-      'configured:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:',
-      'pause:queue:' .. node.queue, 'configured:observe:')
-    node.total = Limits.merged({ texts[1], texts[2], texts[6], texts[8] })
-    node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7], texts[8] })
-    node.total, node.limits = Limits.with_parts(node.total), Limits.with_parts(node.limits)
+    local own, text = ':queue:' .. node.queue, Limits.common()[2]
+    if Limits.any('queues') then
+      text = text .. ' ' .. Limits.text_of('configured' .. own, 'live' .. own, 'pause' .. own)
+    end
+    node.limits, node.total = Limits.with_parts(Limits.merged(text)), Limits.of_total()
   end
   return node.limits, node.total
 end
 
 -- The members of a queue that is closed keep their positions and tags.
 function Limits.is_open(node)
-  if S.has_none then return true end
   local limits, total = Limits.of_queue(node)
   if limits.paused or total.paused then return false end
-  if limits.concurrency and call('HLEN', K.slots_of_queue(node.queue)) >= limits.concurrency then
-    return false
-  end
+  local most = limits.concurrency
+  if most and call('HLEN', K.slots_of_queue(node.queue)) >= most then return false end
   return not (total.concurrency and Limits.running() >= total.concurrency)
 end
 
@@ -173,7 +189,7 @@ end
 
 -- A task that drains needs no node: only publishes ask.
 function Limits.is_draining(task)
-  return Limits.any('tasks') and find(Limits.texts('pause:task:' .. task)[1], 'draining') ~= nil
+  return Limits.any('tasks') and find(Limits.text_of('pause:task:' .. task), 'draining') ~= nil
 end
 
 -- Limits that are only observed: everything but pauses and drains goes to `would`.
@@ -210,14 +226,6 @@ function Limits.with_parts(limits)
   return own
 end
 
-function Limits.stored_number(word, scope, name)
-  local own = scope .. ':' .. name
-  local texts = { 'configured:' .. own, 'live:' .. own }
-  if scope == 'queue' then insert(texts, 1, 'configured:queue_default:') end
-  local all = concat(Limits.texts(unpack(texts)), ' ')
-  return tonumber(match(all, '.*' .. word .. '=([^ ]+)')) -- the last one counts
-end
-
 -- A limit as people know it, which may be wider than this shard.
 function Limits.whole(limits, what)
   return limits['whole_' .. what] or limits[what]
@@ -225,20 +233,21 @@ end
 
 -- False: it has no limit of its own and is not paused, so it has no node either.
 function Limits.of_task(task)
-  if S.limits_of_task[task] == nil then
-    local texts = Limits.texts('configured:task:' .. task, 'live:task:' .. task,
-      'pause:task:' .. task, 'configured:observe:')
-    local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
-    local limits = has_own and Limits.merged(texts)
-    S.limits_of_task[task] = limits
+  if S.limits_of[task] == nil then
+    local own = ':task:' .. task
+    local text = Limits.any('tasks')
+      and Limits.text_of('configured' .. own, 'live' .. own, 'pause' .. own)
+    local has_own = text and find(text, '=', 1, true) and not find(text, '^ *draining=%S+$')
+    S.limits_of[task] = has_own and Limits.merged(text) or false
   end
-  return S.limits_of_task[task]
+  return S.limits_of[task]
 end
 
 -- What the workspaces of a group share; the defaults apply to single workspaces.
 function Limits.of_group(name)
-  return Limits.merged(Limits.texts('configured:workspace:' .. name, 'provider:workspace:' .. name,
-    'live:workspace:' .. name, 'configured:observe:'))
+  local key = '@' .. name
+  S.limits_of[key] = S.limits_of[key] or Limits.merged(Limits.own_text(name))
+  return S.limits_of[key]
 end
 
 -- The fields of a workspace, a task, a queue, the default or the total, as {source, field, ...}.
@@ -249,52 +258,41 @@ function Limits.sources(scope, name)
   if scope ~= 'workspace' then return sources end
   insert(sources, 3, 'limit_provider')
   insert(sources, 4, 'provider:' .. own)
-  local default = call('HGET', K.limits(), 'configured:default:') or ''
-  local configured, provided, live =
-    unpack(call('HMGET', K.limits(), sources[2], sources[4], sources[6]))
-  local is_exempt = (match(default, 'exempt=(%S+)') or 'default') == name
-  if is_exempt and not (configured or provided or live) then return sources end
+  local is_exempt = (Limits.words(Limits.common()[1]).exempt or 'default') == name
+  if is_exempt and not find(Limits.own_text(name), '=', 1, true) then return sources end
   return { 'default', 'configured:default:', 'live default', 'live:default:', unpack(sources) }
 end
 
 -- The concurrency that a workspace has without its live limits; nil: none.
 function Limits.concurrency_below_live(name)
-  local texts = Limits.texts('configured:default:', 'live:default:',
-    'configured:workspace:' .. name, 'provider:workspace:' .. name)
-  return Limits.merged(texts).concurrency
+  local own = Limits.text_of('configured:workspace:' .. name, 'provider:workspace:' .. name)
+  return Limits.words(Limits.common()[1] .. ' ' .. own).concurrency
 end
 
 -- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
 -- find out whether there are any.
 function Limits.put(field, text)
-  Shard.note_settings()
+  Limits.forget()
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
   elseif S.stored_by ~= '' then
     call('HSET', K.stored_by(), field, now_text .. ' ' .. S.stored_by)
   end
-  local is_set, scope = text ~= '', match(field, ':(%a+):')
-  local has_capacity = find(text, 'capacity=') or find(text, 'draining=')
-  Limits.list('capacity', field, has_capacity)
-  local is_wide = scope ~= 'workspace' and scope ~= 'default'
-  Limits.list('wide_capacity', field, has_capacity and is_wide)
-  Limits.list('tasks', field, is_set and scope == 'task')
-  Limits.list('reserves', field, find(text, 'reserve='))
-  Limits.list('pauses', field, is_set and match(field, '^pause:'))
-  if find(field, '^configured:') then Limits.list('configured', field, is_set) end
+  Limits.list(field, text)
   if find(text, 'reserve=') then call('HSET', K.limits(), 'reserves', 1) end
 end
 
-function Limits.list(what, field, belongs)
-  call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
-  if NOTED[what] then Limits.mark(what) end
-end
-
--- Note whether there is any: where there is none, publishes and claims do not look.
-function Limits.mark(what)
-  Shard.note_settings()
-  local is_there = call('EXISTS', K.limits_with(what)) == 1
-  if is_there then call('HSET', K.limits(), what, 1) else call('HDEL', K.limits(), what) end
+function Limits.list(field, text)
+  local source, scope, name = match(field, '^(%a+):([%a_]+):(.*)$')
+  local has_capacity = find(text, 'capacity=') or find(text, 'draining=') or false
+  local is_of_one = scope == 'workspace' or scope == 'default'
+  local lists = { capacity = has_capacity, wide_capacity = has_capacity and not is_of_one,
+    reserves = find(text, 'reserve=') or false, pauses = source == 'pause',
+    configured = source == 'configured' }
+  if name ~= '' then lists[scope .. 's'] = true end
+  for what, belongs in pairs(lists) do
+    call(text ~= '' and belongs and 'SADD' or 'SREM', K.limits_with(what), field)
+  end
 end
 
 -- Forget what a limit provider said of a workspace.
