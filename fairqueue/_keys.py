@@ -40,6 +40,7 @@ notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that ch
   how far it has come, and when it goes on; `acts` of operators; `retention` of dead letters;
   `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that named no
   workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when declared;
+  `places scope`, `workspace waiting wanted until …` of a queue or the total (`*`), 64 at most;
   since the store began: `imported kind`, `leases_expired`, `dead_…`, `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
@@ -130,8 +131,6 @@ returned workspace lane_key priority | zset | `task:id` that came back, by its f
   | with its jobs
 holes workspace lane_key priority | hash | element that is a hole: how often
   | at an end of the lane; with its last job
-kept_places scope | string | `workspace waiting wanted until;…` of a queue or the total (`*`),
-  64 at most | expires
 ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
 claimer owner | string | the last call number of an owner, and its reply | expires
