@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.view import Audit, Found
@@ -17,7 +17,7 @@ FORMS = {
 """How a field's text looks in kinds of which the rebuild removes what it cannot read."""
 
 
-def _fields_can_be_read(a: Audit) -> Iterator[Found]:
+def _i11_fields_can_be_read(a: Audit) -> Iterator[Found]:
     for kind, form in FORMS.items():
         for name, text in a.space.one(kind, {}).items():
             if not form.fullmatch(text):
@@ -25,22 +25,15 @@ def _fields_can_be_read(a: Audit) -> Iterator[Found]:
                 yield ("field", kind, name), found
 
 
-def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
+def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
     for queue, node in a.space.nodes.items():
         if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "finish", "ready")):
             text = f"queue {decode(queue)!r} is marked as unused and is not empty"
             yield ("node", queue), text
 
 
-def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
+def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
     text = a.space.one("notes", {}).get("rebuild", "1 0 0")
     found = _PROGRESS.fullmatch(text)
     if not found or float(found[2]) > a.now + REST_SECONDS:
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
-
-
-REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I11", _fields_can_be_read),
-    ("I11", _unused_queues_hold_nothing),
-    ("I11", _the_rebuild_goes_on),
-)
