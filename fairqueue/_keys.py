@@ -93,8 +93,6 @@ requests | zset | ticket in flight, by lease end; one that waits, by the negativ
   | with its request; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
   | with its last waiting request
-permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
-  | with the last permit; rebuild
 schedule_times | zset | `runner workspace schedule`, by when a worker looks; `inf`: paused
   | with its schedule
 confirmed | string | touched before each wait for replicas | expires
@@ -106,8 +104,9 @@ jobs queue | hash | job: record of a waiting, scheduled or running job | with it
 token queue | list | at most one wake-up | when nothing is ready; with its queue
 permit_token queue | list | at most one, for owners that were refused a permit
   | when one takes it or is refused
-permits scope name | zset | permit, by its end; at the limit's home
-  | when freed or ended; rebuild
+permits scope name | zset | permit, by its end, at the limit's home; tat of its rate, and
+  `turn:since:until` of each refused, by -1
+  | expires
 slots_of_queue queue | hash | running job: fence | with its leases
 unreported queue | zset | `workspace job` of a dead letter, `!workspace job` of a cancelled one,
   by when a worker may take its notice | when reported; with its letter
