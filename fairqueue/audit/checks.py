@@ -281,10 +281,10 @@ def _moves(a: Audit, name: str) -> bool:
     return mark.startswith((">", "<", "|"))
 
 
-_MODULES = job_checks, lease_checks, node_checks, rebuild_checks, request_checks
+MODULES = job_checks, lease_checks, node_checks, rebuild_checks, request_checks
 CHECKS: list[Callable[[Audit], Iterator[Found]]] = [
     check
-    for of in (globals(), *map(vars, _MODULES))
+    for of in (globals(), *map(vars, MODULES))
     for name, check in of.items()
     if re.match(r"_i\d+_", name)
 ]
