@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.limits import lists_of, settings_of
@@ -18,7 +18,7 @@ FORMS = {
 """How a field's text looks in kinds of which the rebuild removes what it cannot read."""
 
 
-def _fields_can_be_read(a: Audit) -> Iterator[Found]:
+def _i11_fields_can_be_read(a: Audit) -> Iterator[Found]:
     for kind, form in FORMS.items():
         for name, text in a.space.one(kind, {}).items():
             if not form.fullmatch(text):
@@ -26,14 +26,14 @@ def _fields_can_be_read(a: Audit) -> Iterator[Found]:
                 yield ("field", kind, name), found
 
 
-def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
+def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
     for queue, node in a.space.nodes.items():
         if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "finish", "ready")):
             text = f"queue {decode(queue)!r} is marked as unused and is not empty"
             yield ("node", queue), text
 
 
-def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
+def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
     text = a.space.one("notes", {}).get("rebuild", "1 0")
     if a.rebuild_at > a.now + REST_SECONDS:
         yield ("shard",), f"the rebuild does not go on before {a.rebuild_at}"
@@ -41,7 +41,7 @@ def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
-def _limits_are_listed(a: Audit) -> Iterator[Found]:
+def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
     fields: dict[str, str] = a.space.one("limits", {})
     lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
     listed = {(what, field) for what, found in lists.items() for field in found}
@@ -51,11 +51,3 @@ def _limits_are_listed(a: Audit) -> Iterator[Found]:
     settings, indexed = a.space.one("shard", {}).get("settings"), a.space.one("indexed_tasks", {})
     if settings not in (None, settings_of(fields, lists, has_indexed=bool(indexed))):
         yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"
-
-
-REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I11", _fields_can_be_read),
-    ("I11", _unused_queues_hold_nothing),
-    ("I11", _the_rebuild_goes_on),
-    ("I11", _limits_are_listed),
-)

@@ -10,7 +10,7 @@ local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this lon
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'notes', 'shared_limits',
-  'indexed_tasks', 'jobs', 'task_rates', 'permit_turns', 'progress', 'workers' }
+  'indexed_tasks', 'jobs', 'task_rates', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -113,7 +113,7 @@ end
 function RebuildPages.look_of(kind)
   local looks = { unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
-    permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
+    progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
   return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
