@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from binascii import b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -170,9 +170,10 @@ def check_priority(priority: Any) -> int:
     return int(priority)
 
 
-def check_queues(queues: Sequence[str], n: int) -> None:
+def check_queues(queues: Iterable[str], n: int) -> None:
     """Raise ConfigurationError for queues from which ``n`` jobs cannot be claimed."""
-    if isinstance(queues, str) or (n > 0 and not queues):
+    is_list = isinstance(queues, Collection) and not isinstance(queues, str)
+    if not is_list or (n > 0 and not queues):
         raise ConfigurationError(f"claim needs a list of at least one queue name, not {queues!r}")
     for queue in queues:
         check_name("queue", queue)
