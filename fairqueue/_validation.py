@@ -57,9 +57,10 @@ def name_or_none(kind: str, name: object) -> str | None:
 
 def checked_scope(scope: Scope) -> tuple[str, str]:
     """Return the kind and the name of a scope, if both are possible."""
-    if scope.kind not in Scope.KINDS:
+    kind = getattr(scope, "kind", scope)
+    if kind not in Scope.KINDS:
         kinds = ", ".join(Scope.KINDS)
-        raise ConfigurationError(f"a scope is one of {kinds}, not {scope.kind!r}")
+        raise ConfigurationError(f"a scope is one of {kinds}, as Scope.total(), not {kind!r}")
     return scope.kind, check_name(scope.kind, scope.name) if scope.is_named else ""
 
 

@@ -308,3 +308,12 @@ def test_a_replay_must_not_be_too_slow(queue: FairQueue, rate: float) -> None:
     """A rate at which no job would ever be due is rejected."""
     with pytest.raises(ConfigurationError, match="per_second must be at least"):
         queue.dead.replay_all(DeadFilter("w"), per_second=rate)
+
+
+@pytest.mark.parametrize("scope", ["acme", Scope.total, None])
+def test_what_is_no_scope_is_refused(queue: FairQueue, scope: Any) -> None:
+    """A bare name, or a scope that was not called, is a ConfigurationError with the remedy."""
+    with pytest.raises(ConfigurationError, match=r"a scope is one of .*Scope\.total\(\)"):
+        queue.limits.set(scope, concurrency=1)
+    with pytest.raises(ConfigurationError, match=r"a scope is one of"):
+        queue.pauses.pause(scope)
