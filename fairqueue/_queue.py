@@ -369,6 +369,7 @@ class FairQueue(Operators):
 
         The last 8,000 characters of ``details`` are kept, such as a traceback.
         """
+        seconds = seconds_from_zero("seconds", seconds)
         done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
         self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
         if not done:
@@ -381,6 +382,7 @@ class FairQueue(Operators):
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
         owner = owner or self._claimer.owner
+        progress = [(fence, seconds_from_zero("seconds", used)) for fence, used in progress]
         renewed = self._introduced.renew(self._connected(), progress, owner)
         self.tally.worked(progress, self.store.add_activity)
         return renewed
