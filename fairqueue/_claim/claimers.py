@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +38,7 @@ class _Call:
     """The state of one claim over several shards."""
 
     woken: frozenset[int]
+    acks_early: Collection[str]
     waits: list[float] = field(default_factory=list)
     failed_at: set[CircuitBreaker] = field(default_factory=set)
     """Servers that did not answer, or refused the call."""
@@ -109,6 +110,7 @@ class Claimers:
         finishes: Sequence[Finish],
         *,
         has_waiter: bool = False,
+        acks_early: Collection[str] = (),
     ) -> Claimed:
         """Finish and claim; with leases recovered from a lost reply it may be more than ``n``.
 
@@ -127,7 +129,7 @@ class Claimers:
             with self._forgiving():
                 self._renew_old()
             self._owe(finishes)
-            call = _Call(self._store.take_woken())
+            call = _Call(self._store.take_woken(), acks_early)
             self._claim(queues, n, call, has_waiter=has_waiter)
             self._start()
             pauses = [left for each in self._shards if (left := each.breaker.seconds_left) > 0]
@@ -208,7 +210,7 @@ class Claimers:
                 self._renew_old()
             had = len(self._results.leases)
             wanted = max(0, n - had)
-            part = shard.claim(queues, wanted, times)
+            part = shard.claim(queues, wanted, times, call.acks_early)
         except FairQueueError as error:
             self._fail(shard, error, call)
             return False
