@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -289,6 +289,7 @@ class FairQueue(Operators):
         wait_seconds: float = 0.0,
         finishes: Sequence[Finish] = (),
         has_waiter: bool = False,
+        acks_early: Collection[str] = (),
     ) -> Claimed:
         """Report ``finishes`` and lease up to ``n`` jobs of these queues, in one round trip.
 
@@ -296,6 +297,8 @@ class FairQueue(Operators):
         reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
         ``has_waiter``: where it leases less, the caller arms a waiter of these queues: shards that
         had no job a moment ago are then not asked, since what comes there ends the wait.
+        ``acks_early``: tasks whose jobs are acked early in the same step, unless limits over
+        several shards hold for them; :attr:`Lease.acked_early` tells which.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
         check_queues(queues, n)
@@ -303,7 +306,7 @@ class FairQueue(Operators):
         if n > 0:
             self._own_limits.restore_if_lost(self._claimer.answering)
         waits = has_waiter or wait_seconds > 0
-        claimed = self._claimer.claim(queues, n, finishes, has_waiter=waits)
+        claimed = self._claimer.claim(queues, n, finishes, has_waiter=waits, acks_early=acks_early)
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
         self.tally.finished(finishes, claimed.lost)
