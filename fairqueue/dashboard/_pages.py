@@ -100,6 +100,21 @@ class View:
         read = partial(self.queue.dead.look, filter_of(where), **how)
         return self.remembered.get(f"dead {how} {sorted(where.items())}", read, times=10)
 
+    def cancellable(self, where: Mapping[str, Any]) -> tuple[int, bool] | None:
+        """Count the jobs that a form may cancel, and say whether these are all.
+
+        None: the filter is empty, or names more than a cancel can choose by.
+        """
+        if not where or not where.keys() <= set(CHOICES):
+            return None
+
+        def read() -> tuple[int, bool]:
+            waiting = self.queue.views.waiting(**where, n=MOST_COUNTED)
+            running = self.queue.views.running(**where, n=1).total
+            return len(waiting.jobs) + running, not waiting.cursor
+
+        return self.remembered.get(f"cancellable {sorted(where.items())}", read, times=10)
+
     def overview(self) -> Overview:
         return self.once("overview", self.queue.views.overview)
 
@@ -328,13 +343,14 @@ def _running(view: View, query: Query) -> Context:
         asked["stuck"] = seconds_in(where["stuck"])
         if asked["stuck"] is None:
             raise ConfigurationError(f"stuck must be a time such as 10m, not {where['stuck']!r}")
-    return {"found": view.queue.views.running(**asked), "where": where}
+    found = view.queue.views.running(**asked)
+    return {"found": found, "where": where, "may_cancel": view.cancellable(where)}
 
 
 def _waiting(view: View, query: Query) -> Context:
     where, cursor = _choice(query), query.get("cursor", "")
     page = view.queue.views.waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
-    return {"page": page, "where": where}
+    return {"page": page, "where": where, "may_cancel": view.cancellable(where)}
 
 
 def _dead(view: View, query: Query) -> Context:
