@@ -35,6 +35,17 @@ function Activity.add(seconds, names, values)
   if call('HLEN', key) > MOST then Activity.join(seconds, key) end
 end
 
+-- The rows of a window in one text, as processes send them; what is damaged is left out.
+function Activity.rows(seconds, window)
+  local found, rows = call('HGETALL', K.activity(seconds, int(window))), {}
+  for i = 1, #found, 2 do
+    if #found[i + 1] == BYTES and match(found[i], '^%S+ %S+ %S+$') then
+      insert(rows, found[i] .. '\n' .. found[i + 1])
+    end
+  end
+  return concat(rows)
+end
+
 -- Join the lesser half, by what started or was rejected.
 function Activity.join(seconds, key)
   local found, names, value_of, size_of = call('HGETALL', key), {}, {}, {}
