@@ -122,6 +122,8 @@ class Outages:
 
     def attempt(self, workspace: str, act: Callable[[], T]) -> T:
         """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
+        if self._stopped is None:
+            self._start()
         home = self._home(workspace)
         if _is_away(home):
             home.engine.refuse()
@@ -145,8 +147,6 @@ class Outages:
 
     def _home(self, workspace: str) -> Store:
         """Return a workspace's shard; a new one is probed: a call to it may hang for seconds."""
-        if self._stopped is None:
-            self._start()
         shard = self._store.expected_home(workspace)
         if not shard.engine.is_hurried:
             shard.engine.is_hurried = True

@@ -49,7 +49,7 @@ DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL, is_new = 0 WHERE refused IS NOT NULL OR is_new"
-SENT = "UPDATE jobs SET is_new = 0"
+SENT = "UPDATE jobs SET is_new = 0 WHERE is_new"
 SELECT = "SELECT * FROM jobs"
 WAITING = f"{SELECT} WHERE store = ? AND refused IS NULL AND number > ? ORDER BY number LIMIT ?"
 COUNTS = """SELECT count(*) - count(refused), count(refused), (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -104,6 +105,19 @@ def test_a_process_that_starts_in_an_outage_buffers_at_once(
     server.thaw()
     assert drained(queue, folder)
     assert payloads(queue) == [b"a", b"b"]
+
+
+def test_a_buffered_publish_leaves_no_garbage(queue: FairQueue, server: EmbeddedServer) -> None:
+    """Its collection would hold up a request for longer than anything else in the outage."""
+    server.kill()
+    publish(queue, "the first")
+    gc.collect()
+    gc.disable()
+    try:
+        publish(queue, *["x"] * 200)
+        assert gc.collect() < 200
+    finally:
+        gc.enable()
 
 
 def test_a_host_that_lets_no_caller_connect_is_found_as_soon(open_queue: Open) -> None:
