@@ -219,7 +219,7 @@ class FairQueue(Operators):
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
         self._similar_names.note(pair[0].workspace)
-        if not self.outages.is_away:
+        if self.settings.on_unknown_task == "reject" and not self.outages.is_away:
             self.registry.refuse(*pair)
         return pair
 
