@@ -295,10 +295,8 @@ class FairQueue(Operators):
 
         With ``wait_seconds`` it blocks until there is at least one job, or the time is up. If a
         reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
-        ``has_waiter``: where it leases less, the caller arms a waiter of these queues: shards that
-        had no job a moment ago are then not asked, since what comes there ends the wait.
-        ``acks_early``: tasks whose jobs are acked early in the same step, unless limits over
-        several shards hold for them; :attr:`Lease.acked_early` tells which.
+        ``has_waiter``: the caller arms a waiter where it leases less: no shard is asked in vain.
+        ``acks_early``: tasks whose jobs it acks early, where it can: see :attr:`Lease.acked_early`.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
         check_queues(queues, n)
