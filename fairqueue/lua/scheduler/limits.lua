@@ -1,8 +1,7 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
--- What concerns many stands in a field of the shard's hash, so that a call reads nothing else where
--- none is set for one workspace, queue or task alone. It goes whenever a limit is stored, and the
--- next call that needs it writes it again.
+-- What concerns many stands in a field of the shard's hash, and a call reads the others where one
+-- is set for a workspace, queue or task. It goes whenever a limit is stored, and comes when needed.
 --   settings: JSON. default, queue_default, total: limits of all, by name; marks, if they are set:
 --   whether any limit has a capacity, also one of a queue, a task or the total (wide_capacity), or
 --   is of a workspace, a queue, a task; whether leases of a task are indexed, limits are only
@@ -84,8 +83,7 @@ function Limits.note()
   return text
 end
 
--- Limits of all that this part of the settings says, and this text, which counts more. Most share
--- them, so the result is kept.
+-- What this part of the settings says, and a text, which counts more. Most share the result.
 function Limits.merged(part, text)
   local key = part .. text
   local limits = S.limits_by_text[key]
