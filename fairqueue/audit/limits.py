@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
+from typing import Any
 
 _WORD = re.compile(r"(\w+)=(\S+)")
 _DEFAULT_WORKSPACE = "default"
 TEXTS = frozenset({"exempt", "fairness", "parent"})
 
 
-_OF_ALL = (
-    ("configured:default:", "live:default:"),
-    ("configured:queue_default:",),
-    ("configured:total:", "live:total:", "pause:total:"),
-)
-_NOTED = ("configured:observe:", "reserves", "moves", "spread", "forwards")
+_OF_ALL = {
+    "default": ("configured:default:", "live:default:"),
+    "queue_default": ("configured:queue_default:",),
+    "total": ("configured:total:", "live:total:", "pause:total:"),
+}
+_NOTED = ("reserves", "moves", "spread", "forwards")
 _LISTED = ("capacity", "wide_capacity", "workspaces", "queues", "tasks")
 
 
@@ -37,16 +38,15 @@ def lists_of(field: str, text: str) -> Iterator[str]:
         yield f"{scope}s"
 
 
-def settings_of(fields: Mapping[str, str], lists: Container[str], *, has_indexed: bool) -> str:
+def settings_of(fields: Mapping[str, str], lists: Container[str]) -> dict[str, Any]:
     """Return what a shard notes of limits that concern many; empty: there are none."""
-    texts = [" ".join(fields.get(name, "") for name in names) for names in _OF_ALL]
-    marks = [
-        f"{name.rstrip(':').rpartition(':')[2]}:{fields[name]}" for name in _NOTED if name in fields
-    ]
-    marks += [f"{what}:1" for what in _LISTED if what in lists]
-    marks += ["indexed:1"] if has_indexed else []
-    text = "|".join((*texts, "".join(f" {mark}" for mark in marks)))
-    return text if text.strip(" |") else ""
+    found: dict[str, Any] = {}
+    for name, sources in _OF_ALL.items():
+        for word, value in _WORD.findall(" ".join(fields.get(source, "") for source in sources)):
+            found.setdefault(name, {})[word] = value if word in TEXTS else float(value)
+    found |= {name: fields[name] for name in _NOTED if name in fields}
+    found |= {name: 1 for name in (*_LISTED, "indexed", "observe") if name in lists}
+    return found
 
 
 def _own(name: str) -> tuple[str, str, str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from fairqueue._keys import decode
 from fairqueue.audit.limits import lists_of, settings_of
@@ -41,6 +43,13 @@ def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
     fields: dict[str, str] = a.space.one("limits", {})
     lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
@@ -48,6 +57,10 @@ def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
     due = {(what, field) for field in fields for what in lists_of(field, fields[field])}
     for field in sorted({field for _, field in listed ^ due}):
         yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
-    settings, indexed = a.space.one("shard", {}).get("settings"), a.space.one("indexed_tasks", {})
-    if settings not in (None, settings_of(fields, lists, has_indexed=bool(indexed))):
+    settings = a.space.one("shard", {}).get("settings")
+    if a.levels.observed:
+        lists["observe"] = set()
+    if a.space.one("indexed_tasks", {}):
+        lists["indexed"] = set()
+    if settings is not None and _json(settings) != settings_of(fields, lists):
         yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"

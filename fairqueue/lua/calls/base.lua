@@ -40,7 +40,6 @@ local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
-  common_limits = false,
   -- what was read, and is written at the end
   workspaces = READ, nodes = READ, shared_limits = READ,
   changed_fields = READ, -- of the shard's hash: field, text, ...
@@ -93,8 +92,7 @@ end
 local function open_shard(...)
   S = setmetatable(new_state(), NEW_STATE)
   local found, one, other = call('HMGET', K.shard(), 'record', 'settings', ...), ...
-  S.fields = { [one or ''] = found[3], [other or ''] = found[4] }
-  S.settings = found[2]
+  S.fields = { [one or ''] = found[3], [other or ''] = found[4], settings = found[2] }
   now, meta_text, meta_unread = tonumber(now_text), found[1] or NO_META, nil
   if #meta_text < #NO_META or meta_text:sub(-#FORMAT - 8) ~= ' format=' .. FORMAT then
     local written = match(meta_text, ' format=(%d+)$')

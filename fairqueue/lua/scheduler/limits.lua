@@ -1,101 +1,101 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
--- What concerns many stands in a field of the shard's hash, so that a call reads nothing else where
--- none is set for one workspace, queue or task alone. It goes whenever a limit is stored, and the
--- next call that needs it writes it again. It is empty if there are no limits.
---   settings: default|queue_default|total|marks
---   marks: ` name:value` of each. Whether any limit has a capacity, also one of a queue, a task or
---   the total (wide_capacity), or is of a workspace, a queue, a task; whether leases of a task are
---   indexed, limits are only observed, a reserve may stand in an index; and see moves.lua.
---   default, queue_default, total: what holds for all, the text that counts more behind
-local COPIED = { 'configured:default:', 'live:default:', 'configured:queue_default:',
-  'configured:total:', 'live:total:', 'pause:total:' }
+-- What concerns many stands in a field of the shard's hash, and a call reads the others where one
+-- is set for a workspace, queue or task. It goes whenever a limit is stored, and comes when needed.
+--   settings: JSON. default, queue_default, total: limits of all, by name; marks, if they are set:
+--   whether any limit has a capacity, also one of a queue, a task or the total (wide_capacity), or
+--   is of a workspace, a queue, a task; whether leases of a task are indexed, limits are only
+--   observed, a reserve may stand in an index; and see moves.lua
+local OF_ALL = {
+  default = { 'configured:default:', 'live:default:' },
+  queue_default = { 'configured:queue_default:' },
+  total = { 'configured:total:', 'live:total:', 'pause:total:' },
+}
 local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
-local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
+local NOTED = { 'reserves', 'moves', 'spread', 'forwards' }
+local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
+local NOTHING = {}
 
 function Limits.settings()
-  return S.settings or Limits.note()
+  local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING
+  if text ~= '{}' then done, settings = pcall(cjson.decode, text) end
+  if not done or type(settings) ~= 'table' then settings = cjson.decode(Limits.note()) end
+  S.settings = settings
+  return settings
 end
 
 -- The stored limits are others from now on: first, since the script may fail.
 function Limits.forget()
   Shard.write_fields()
   Shard.remove('settings')
-  S.settings, S.common_limits, S.limits_of, S.limits_by_text = false, nil, nil, nil
+  S.settings, S.limits_of, S.limits_by_text = false, nil, nil
 end
 
 function Limits.none_is_set()
-  return (S.settings or Limits.settings()) == ''
+  return (S.settings or Limits.settings()) == NOTHING
 end
 
--- Whether a mark is there.
+-- What a mark says; nil: it is not there.
 function Limits.any(what)
-  local settings = S.settings or Limits.settings()
-  return settings ~= '' and find(settings, ' ' .. what .. ':', 1, true) ~= nil
-end
-
--- What it says; false: it is not there.
-function Limits.mark(what)
-  return Limits.any(what) and match(S.settings, ' ' .. what .. ':(%S+)')
-end
-
--- The texts of all workspaces by default, of all queues, and of the total.
-function Limits.common()
-  local common, settings = S.common_limits, S.settings or Limits.settings()
-  if common then return common end
-  common = { match(settings, '^([^|]*)|([^|]*)|([^|]*)|') }
-  if not common[1] then common = { '', '', '' } end -- there are none
-  S.common_limits = common
-  return common
+  return (S.settings or Limits.settings())[what]
 end
 
 -- The texts of some fields, '' for those that are not set.
-function Limits.texts(...)
+function Limits.text_of(...)
   local texts = call('HMGET', K.limits(), ...)
   for i = 1, #texts do texts[i] = texts[i] or '' end
-  return texts
+  return concat(texts, ' ')
 end
 
-function Limits.text_of(...)
-  return concat(Limits.texts(...), ' ')
-end
-
--- Write the settings.
-function Limits.note()
-  local fields, marks = Limits.texts(unpack(COPIED)), {}
-  for i, text in ipairs(Limits.texts(unpack(NOTED))) do
-    if text ~= '' then insert(marks, match(NOTED[i], '(%a+):?$') .. ':' .. text) end
-  end
-  for _, what in ipairs(LISTED) do
-    if call('EXISTS', K.limits_with(what)) == 1 then insert(marks, what .. ':1') end
-  end
-  if call('EXISTS', K.indexed_tasks()) == 1 then insert(marks, 'indexed:1') end
-  local text = concat({ concat(fields, ' ', 1, 2), fields[3], concat(fields, ' ', 4, 6),
-    #marks > 0 and ' ' .. concat(marks, ' ') or '' }, '|')
-  S.settings = find(text, '[^ |]') and text or ''
-  Shard.put('settings', S.settings)
-  return S.settings
-end
-
--- The last of two words of one name counts.
-function Limits.words(text)
-  local limits = { weight = 1, burst = 1 }
-  for name, value in gmatch(text, '([%w_]+)=([^ ]+)') do
+-- Limits by name. The last of two words of one name counts.
+function Limits.read(text, limits)
+  for name, value in gmatch(text, WORD) do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
   return limits
 end
 
--- Most workspaces share their texts, so the result is kept by text.
-function Limits.merged(text)
-  local limits = S.limits_by_text[text]
+-- Write the settings, and return them as text.
+function Limits.note()
+  local parts = {}
+  local function add(name, text) insert(parts, '"' .. name .. '":' .. text) end
+  for name, fields in pairs(OF_ALL) do
+    local words = {}
+    for word, value in pairs(Limits.read(Limits.text_of(unpack(fields)), {})) do
+      value = type(value) == 'number' and num(value) or '"' .. value .. '"'
+      insert(words, '"' .. word .. '":' .. value)
+    end
+    if words[1] then add(name, '{' .. concat(words, ',') .. '}') end
+  end
+  for _, name in ipairs(NOTED) do
+    local value = call('HGET', K.limits(), name)
+    if value then add(name, '"' .. value .. '"') end
+  end
+  for _, name in ipairs(LISTED) do
+    if call('EXISTS', K.limits_with(name)) == 1 then add(name, '1') end
+  end
+  if call('EXISTS', K.indexed_tasks()) == 1 then add('indexed', '1') end
+  if call('HEXISTS', K.limits(), 'configured:observe:') == 1 then add('observe', '1') end
+  local text = '{' .. concat(parts, ',') .. '}'
+  Shard.put('settings', text)
+  S.fields.settings = text
+  return text
+end
+
+-- What this part of the settings says, and a text, which counts more. Most share the result.
+function Limits.merged(part, text)
+  local key = part .. text
+  local limits = S.limits_by_text[key]
   if limits then return limits end
-  limits = Limits.words(text)
-  if Limits.any('observe') then limits = Limits.observed(limits) end
+  local settings = S.settings or Limits.settings()
+  limits = { weight = 1, burst = 1 }
+  for name, value in pairs(settings[part] or NOTHING) do limits[name] = value end
+  limits = Limits.read(text, limits)
+  if settings.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   limits = Limits.complete(limits)
-  S.limits_by_text[text] = limits
+  S.limits_by_text[key] = limits
   return limits
 end
 
@@ -118,42 +118,40 @@ function Limits.of_workspace(ws)
   return limits
 end
 
--- The default workspace is under the default limits only if it has limits of its own.
+-- The exempt workspace is under the default limits only if it has limits of its own.
 function Limits.of_name(name)
-  if Limits.none_is_set() then return NONE end
-  local default, own, held = Limits.common()[1], '', ''
-  if Limits.any('workspaces') then
-    own, held = Limits.own_text(name), Limits.text_of('pause:workspace:' .. name)
-  end
-  if Limits.any('moves') then held = held .. ' ' .. Limits.hold_of(name) end
-  local limits = Limits.merged(concat({ default, own, held }, ' '))
-  if find(own, '=', 1, true) or (limits.exempt or 'default') ~= name then return limits end
-  return Limits.complete({ weight = 1, burst = 1, fairness = limits.fairness,
-    paused = limits.paused, capacity = limits.draining and 0, draining = limits.draining,
-    would = limits.would and NONE })
+  local settings = S.settings or Limits.settings()
+  if settings == NOTHING then return NONE end
+  local default, own, held = settings.default or NOTHING, '', ''
+  if settings.workspaces then own, held = Limits.own('workspace', name) end
+  if settings.moves then held = held .. ' ' .. Limits.hold_of(name) end
+  local is_under = name ~= (default.exempt or 'default') or find(own, '=', 1, true)
+  if not is_under and default.fairness then own = ' fairness=' .. default.fairness .. ' ' end
+  return Limits.merged(is_under and 'default' or '', own .. held)
 end
 
--- What is stored for a workspace alone.
-function Limits.own_text(name)
-  local own = ':workspace:' .. name
-  return Limits.text_of('configured' .. own, 'provider' .. own, 'live' .. own)
+-- What is stored for one workspace, queue or task, and its pause.
+function Limits.own(scope, name)
+  local own = ':' .. scope .. ':' .. name
+  local texts = call('HMGET', K.limits(), 'configured' .. own, 'provider' .. own, 'live' .. own,
+    'pause' .. own)
+  for i = 1, 4 do texts[i] = texts[i] or '' end
+  return concat(texts, ' ', 1, 3), ' ' .. texts[4]
 end
 
 -- The limits of the total, with the parts that this shard has.
 function Limits.of_total()
-  if Limits.none_is_set() then return NONE end
-  return Limits.with_parts(Limits.merged(Limits.common()[3]))
+  return Limits.none_is_set() and NONE or Limits.with_parts(Limits.merged('total', ''))
 end
 
 -- The limits of a node's queue, and of the total.
 function Limits.of_queue(node)
   if Limits.none_is_set() then return NONE, NONE end
   if not node.limits then
-    local own, text = ':queue:' .. node.queue, Limits.common()[2]
-    if Limits.any('queues') then
-      text = text .. ' ' .. Limits.text_of('configured' .. own, 'live' .. own, 'pause' .. own)
-    end
-    node.limits, node.total = Limits.with_parts(Limits.merged(text)), Limits.of_total()
+    local own, held = '', ''
+    if Limits.any('queues') then own, held = Limits.own('queue', node.queue) end
+    node.limits = Limits.with_parts(Limits.merged('queue_default', own .. held))
+    node.total = Limits.of_total()
   end
   return node.limits, node.total
 end
@@ -234,11 +232,10 @@ end
 -- False: it has no limit of its own and is not paused, so it has no node either.
 function Limits.of_task(task)
   if S.limits_of[task] == nil then
-    local own = ':task:' .. task
-    local text = Limits.any('tasks')
-      and Limits.text_of('configured' .. own, 'live' .. own, 'pause' .. own)
-    local has_own = text and find(text, '=', 1, true) and not find(text, '^ *draining=%S+$')
-    S.limits_of[task] = has_own and Limits.merged(text) or false
+    local own, held = '', ''
+    if Limits.any('tasks') then own, held = Limits.own('task', task) end
+    local has_own = find(own, '=', 1, true) or find(held, 'paused', 1, true)
+    S.limits_of[task] = has_own and Limits.merged('', own .. held) or false
   end
   return S.limits_of[task]
 end
@@ -246,7 +243,7 @@ end
 -- What the workspaces of a group share; the defaults apply to single workspaces.
 function Limits.of_group(name)
   local key = '@' .. name
-  S.limits_of[key] = S.limits_of[key] or Limits.merged(Limits.own_text(name))
+  S.limits_of[key] = S.limits_of[key] or Limits.merged('', (Limits.own('workspace', name)))
   return S.limits_of[key]
 end
 
@@ -258,15 +255,16 @@ function Limits.sources(scope, name)
   if scope ~= 'workspace' then return sources end
   insert(sources, 3, 'limit_provider')
   insert(sources, 4, 'provider:' .. own)
-  local is_exempt = (Limits.words(Limits.common()[1]).exempt or 'default') == name
-  if is_exempt and not find(Limits.own_text(name), '=', 1, true) then return sources end
+  local is_exempt = ((Limits.any('default') or NOTHING).exempt or 'default') == name
+  if is_exempt and not find((Limits.own('workspace', name)), '=', 1, true) then return sources end
   return { 'default', 'configured:default:', 'live default', 'live:default:', unpack(sources) }
 end
 
 -- The concurrency that a workspace has without its live limits; nil: none.
 function Limits.concurrency_below_live(name)
   local own = Limits.text_of('configured:workspace:' .. name, 'provider:workspace:' .. name)
-  return Limits.words(Limits.common()[1] .. ' ' .. own).concurrency
+  local default = Limits.any('default') or NOTHING
+  return Limits.read(own, { concurrency = default.concurrency }).concurrency
 end
 
 -- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to

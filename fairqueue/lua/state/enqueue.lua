@@ -73,7 +73,7 @@ end
 
 -- Whether a workspace lives on another shard, or the caller knows other shards: see moves.lua.
 function Enqueue.is_elsewhere(name, shards)
-  local spread, moves = Limits.mark('spread'), Limits.mark('moves')
+  local spread, moves = Limits.any('spread'), Limits.any('moves')
   if spread and shards ~= spread and shards ~= moves and shards ~= '' then return true end
   return (moves or Limits.any('forwards')) and Shard.has_moved(name)
 end
