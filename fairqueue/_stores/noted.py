@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 MOST_BYTES = 262_144
 KEPT_ACTS = 1000
-HAPPENED = struct.Struct(f"<{len(HAPPENINGS) - 1}Id{len(WAITS) + 1}I")
+HAPPENED = struct.Struct(f"<{len(HAPPENINGS) - 1}Id{len(WAITS) + 1}Ix")
 
 
 def read_lines(made: Callable[..., T], lines: Iterable[bytes]) -> list[T]:

@@ -28,10 +28,10 @@ NOTHING = (0,) * (COUNTED + len(WAITS) + 1)
 class Activities:
     """Sums of what processes have seen happen.
 
-    A process sends its counts every 10 s for the minute, every 60 s for the hour; a killed one
-    loses those that it has not sent. They are kept by minute for three hours and
-    by hour for eight days. Of each minute and hour, at least the 100 busiest workspaces with a
-    queue and task are counted by themselves, the others together.
+    A process sends its counts every 10 s for the minute (of fewer than 30 jobs every 30 s), every
+    60 s for the hour; a killed one loses those that it has not sent. They are kept by minute for
+    three hours and by hour for eight days. Of each minute and hour, at least the 100 busiest
+    workspaces with a queue and task are counted by themselves, the others together.
     """
 
     def __init__(self, connected: Callable[[], StoreBase]) -> None:

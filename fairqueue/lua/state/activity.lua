@@ -1,13 +1,14 @@
 -- What happened to jobs, by minute for three hours and by hour for eight days, for charts.
 --   field: workspace queue task
 --   value, packed: starts ends failures dead expiries rejections, worker-milliseconds, and starts
---   by how long their jobs had waited, see fairqueue/_activity.py
+--   by how long their jobs had waited, see fairqueue/_activity.py; with a byte more, since Redis
+--   searches a hash of values up to 64 bytes from its beginning
 -- Processes add up what they see, and send it now and then; only what no process sees is added here
 -- as it happens. A '*', which no encoded name has, stands for several, where there is too much:
 -- of what is least, first workspaces are joined, then tasks, then queues.
 local KEPT = { [60] = 10800, [3600] = 691200 } -- seconds of a window, and for how long it is kept
 local MOST = 200 -- fields of a window
-local COUNTS, BYTES, FORMAT = 15, 64, '<I4I4I4I4I4I4dI4I4I4I4I4I4I4I4'
+local COUNTS, BYTES, FORMAT = 15, 65, '<I4I4I4I4I4I4dI4I4I4I4I4I4I4I4x'
 local DEAD, EXPIRIES = 4, 5
 
 function Activity.window(seconds)
