@@ -266,13 +266,15 @@ class Outages:
     def _send(self, spool: spools.Spool, kept: Sequence[spools.Kept], tries: int = TRIES) -> bool:
         """Send jobs of one shard; False: it takes none at present.
 
-        What fails while it takes jobs is sent job by job, to find the one that fails.
+        What fails while it takes jobs is sent job by job, to find the one that fails. A disk that
+        keeps no change raises before anything is sent, or it would be sent again and again.
         """
+        numbers = [(each.number,) for each in kept]
+        spool.change(spools.SENT, numbers)
         try:
             self._sender = sender = self._sender or self._clone()
             sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
-            spool.change(spools.SENT)
             kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
             shard = self._store.expected_home(kept[0].job.workspace)
             refusal = _probed(shard)
@@ -282,7 +284,7 @@ class Outages:
                 time.sleep(PROBE_EVERY_SECONDS)  # its workspace may move, or a connection was lost
                 return self._send(spool, kept, tries - 1)
             if refusal is None:
-                spool.change(spools.REFUSE, [(str(error) or repr(error), kept[0].number)])
+                spool.change(spools.REFUSE, [(str(error) or repr(error), *numbers[0])])
             elif isinstance(refusal, StoreUnavailable):
                 self._note(shard, refusal)
             if self._throttle.passes():
@@ -291,7 +293,7 @@ class Outages:
                     "buffered job %r of workspace %r is not sent: %s", *told
                 )
             return refusal is None
-        spool.drop(kept)
+        spool.change(spools.DELETE, numbers)
         for each in kept:
             self._tally.counted("buffer_sent", each.job.queue)
         return True

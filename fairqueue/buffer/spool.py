@@ -48,8 +48,8 @@ INSERT = "INSERT INTO jobs VALUES (NULL, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
-RETRY = "UPDATE jobs SET refused = NULL, is_new = 0 WHERE refused IS NOT NULL OR is_new"
-SENT = "UPDATE jobs SET is_new = 0 WHERE is_new"
+RETRY = "UPDATE jobs SET refused = NULL WHERE refused IS NOT NULL"
+SENT = "UPDATE jobs SET is_new = 0 WHERE number = ?"
 SELECT = "SELECT * FROM jobs"
 WAITING = f"{SELECT} WHERE store = ? AND refused IS NULL AND number > ? ORDER BY number LIMIT ?"
 COUNTS = """SELECT count(*) - count(refused), count(refused), (
@@ -137,8 +137,6 @@ class Spool:
 
     def __init__(self, path: Path) -> None:
         self.path, self._guard = path, native_lock()
-        self._sent: list[tuple[int]] = []
-        """The numbers of jobs that were sent, until the disk has taken them out."""
         self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +161,6 @@ class Spool:
 
     def waiting(self, store: str, after: int) -> list[Kept]:
         """Read the first jobs behind a number, up to a hundred, that are to be sent."""
-        self.drop(())
         kept, size = list[Kept](), 0
         with self._guard:
             for row in self._db.execute(WAITING, (store, after, PUBLISHED_AT_ONCE)):
@@ -172,13 +169,6 @@ class Spool:
                 if size >= BYTES_AT_ONCE:
                     break
         return kept
-
-    def drop(self, kept: Iterable[Kept]) -> None:
-        """Take out what was sent: while the disk does not let this be done, nothing more is."""
-        self._sent += [(each.number,) for each in kept]
-        if self._sent:
-            self.change(DELETE, self._sent)
-            self._sent = []
 
     def counts(self, store: str) -> tuple[int, int, float | None]:
         """Return how many of a store wait and were refused, and when the first was kept."""
