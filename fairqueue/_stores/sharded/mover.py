@@ -38,7 +38,7 @@ PLACES = (
 )
 """Keys that may name a workspace."""
 
-KEPT = ("limits", "limits_with", "stored_by", "tasks", "indexed_tasks")
+KEPT = ("limits", "limits_with", "stored_by", "indexed_tasks")
 """Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 
