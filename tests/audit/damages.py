@@ -192,6 +192,11 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a dead letter is not listed": ("I11", _run("DEL", ("dead_workspaces",))),
     "a count does not say when it was last raised": ("I11", _put("counts", "a", "3")),
+    "an average of a task cannot be read": ("I11", _put("shard", "task:t", "what")),
+    "how a queue stands beside other shards cannot be read": (
+        "I11",
+        _put("shard", "across:q", "7"),
+    ),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
     "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 0 0")),
     "limits are overlooked": ("I11", _put("shard", "settings", "{}")),

@@ -75,7 +75,6 @@ end
 -- Counts, kinds of queues, and what is known of a task, end in the time when they last changed; a
 -- mark does not, nor a note without a name or a time.
 function RebuildPages.count(key, name, text)
-  if name:sub(1, 1) == '#' or name == '' then return end
   if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
@@ -156,8 +155,8 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'limits' then
     Limits.forget()
     if name ~= 'settings' then Limits.list(name, call('HGET', K.limits(), name) or '') end
-  elseif kind == 'notes' then
-    call('HDEL', K.notes(), name)
+  elseif kind == 'notes' or kind == 'shard' then
+    call('HDEL', K[kind](), name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
