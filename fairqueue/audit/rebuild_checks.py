@@ -12,11 +12,11 @@ from fairqueue.audit.limits import lists_of, settings_of
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
+TASK_BYTES = 16  # of a task's record: see lua/state/tasks.lua
 _PROGRESS = re.compile(r"[1-9]\d* \S+")
 FORMS = {
     "counts ": re.compile(r"(\S+=\d+ )+[\d.]+"),
     "progress ": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
-    "shard task:": re.compile(r"(-|\d+) [\d.]+"),
     "shard across:": re.compile(r"\S+ \S+ [01]"),
 }
 """How a field's text looks, by the kind and how its name begins: the rebuild removes others."""
@@ -29,6 +29,10 @@ def _i11_fields_can_be_read(a: Audit) -> Iterator[Found]:
             if name.startswith(before) and not form.fullmatch(text):
                 found = f"{kind} of {decode(name)!r} cannot be read: {text[:80]!r}"
                 yield ("field", kind, name), found
+    for field, record in a.space.shard_fields.items():
+        if field.startswith(b"task:") and len(record) != TASK_BYTES:
+            name = field.decode()
+            yield ("field", "shard", name), f"the record of {decode(name)!r} cannot be read"
 
 
 def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
