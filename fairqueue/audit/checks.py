@@ -14,7 +14,7 @@ from fairqueue.audit.lease_checks import LEASE_CHECKS
 from fairqueue.audit.node_checks import NODE_CHECKS
 from fairqueue.audit.rebuild_checks import REBUILD_CHECKS
 from fairqueue.audit.request_checks import REQUEST_CHECKS
-from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, entry_of, unequal
+from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, unequal
 
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
@@ -134,20 +134,17 @@ def _one_token_each(a: Audit) -> Iterator[Found]:
             yield ("node", queue), f"queue {decode(queue)!r} has {len(tokens)} tokens"
 
 
-def _finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
-    flows = {(node, name): stand.state for name, stand, node in a.stands()}
-    finishes, indebted = ({one[:2] for one in a.entries(kind)} for kind in ("finish", "indebted"))
-    for node, name in finishes - set(flows):
-        text = f"a finish tag in {node} without a flow: {decode(name)!r}"
-        yield ("entry", "finish", node, name), text
-    for node, name in indebted - finishes:
-        text = f"{decode(name)!r} is in debt in {node} and has no finish tag"
-        yield entity(name), text
-    in_debt = {at for at, state in flows.items() if state == "idle_with_debt"}
-    stray = entry_of("indebted")
-    yield from unequal(
-        "indebted", indebted, "flows", in_debt, stray=stray, lacking=lambda tag: entity(tag[1])
-    )
+def _debts_are_the_flows(a: Audit) -> Iterator[Found]:
+    wanted = {
+        (node, name, stand.finish_tag)
+        for name, stand, node in a.stands()
+        if stand.state == "idle_with_debt"
+    }
+    yield from a.differs("indebted", "flows", wanted, lambda debt: entity(debt[1]))
+    for (node,), debts in a.space.all("indebted"):
+        queue = a.space.nodes.get(node)
+        if queue and queue.least_debt > min(debts.values()):
+            yield ("node", node), f"queue {decode(node)!r} knows no debt as small as its least"
 
 
 def _nothing_is_left(a: Audit) -> Iterator[Found]:
@@ -294,7 +291,7 @@ CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I7", _one_token_each),
     ("I9", _keys_are_known),
     ("I11", _windows_are_the_last_two),
-    ("I11", _finishes_belong_to_flows),
+    ("I11", _debts_are_the_flows),
     ("I11", _nothing_is_left),
     ("I11", _provider_limits_can_be_forgotten),
     ("I11", _dead_letters_are_listed),

@@ -36,6 +36,7 @@ class FlowRow:
     """Whether it is ready, and goes before others because its workspace is below its reserve."""
     since: float
     tag: float
+    finish_tag: float | None
     arrival: int | None
     cost: float
     lanes: tuple[str, ...]
@@ -60,6 +61,8 @@ class NodeRow:
     """The node of a queue."""
 
     virtual_time: float
+    least_debt: float
+    """No flow that is idle with debt has a lower finish tag."""
     last_fence: int
     """The fence of its last dispatch; 0: none."""
     unused: bool
@@ -81,6 +84,7 @@ class InnerNodeRow:
     state: str
     reserved: bool
     tag: float
+    finish_tag: float | None
     arrival: int | None
     cost: float
 
@@ -173,7 +177,7 @@ def _state(text: str) -> tuple[str, bool]:
 
 
 def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
-    lane_key, state, since, tag, arrival, cost, lanes, *more = text.split(" ")
+    lane_key, state, since, tag, finish, arrival, cost, lanes, *more = text.split(" ")
     if move and lane_key.endswith("@"):
         lane_key, parent = lane_key[:-1], move.group
     pairs = (entry.split("=") for entry in more[0].split(",")) if more else ()
@@ -182,20 +186,22 @@ def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
     marked = lanes.split(",") if lanes else []
     priorities = tuple(each.rstrip("+") for each in marked)
     returned = tuple(each.rstrip("+") for each in marked if each.endswith("+"))
-    begins = float(since), float(tag)
+    begins = float(since), float(tag), _number(finish)
     stand, reserved = _state(state)
     standing = stand, reserved, *begins, _arrival(arrival), float(cost)
     return FlowRow(lane_key, node, *standing, priorities, returned, holes)
 
 
 def _node(text: str) -> NodeRow:
-    virtual_time, _max_stride, _last_start, _start_interval, last_fence, *more = text.split(" ")
-    return NodeRow(float(virtual_time), int(last_fence), "/" in "".join(more))
+    virtual_time, _max_stride, _highest, least_debt, *starts = text.split(" ")
+    _last_start, _start_interval, last_fence, *more = starts
+    debt = float(least_debt)
+    return NodeRow(float(virtual_time), debt, int(last_fence), "/" in "".join(more))
 
 
 def _inner_node(name: str, text: str) -> InnerNodeRow:
-    *numbers, total, members, held, share, state, _since, tag, arrival, cost = text.split(" ")
-    virtual_time, max_stride, weight = map(float, numbers)
+    *numbers, members, held, share, state, _since, tag, finish, arrival, cost = text.split(" ")
+    virtual_time, max_stride, _highest, weight, total = map(float, numbers)
     counts = int(total), int(members), int(held), int(share)
     stand, reserved = _state(state)
     return InnerNodeRow(
@@ -207,6 +213,7 @@ def _inner_node(name: str, text: str) -> InnerNodeRow:
         stand,
         reserved,
         float(tag),
+        _number(finish),
         _arrival(arrival),
         float(cost),
     )

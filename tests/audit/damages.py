@@ -168,7 +168,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "the keys have no format": ("I13", _change_shard(-8, b"")),
     "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
     "a flow that is put off has no timer": ("I1", _a_ready_flow_is("put_off")),
-    "a finish tag has no flow": ("I11", _run("ZADD", ("finish", "q"), 1.0, "ghost")),
+    "a debt has no flow": ("I11", _run("ZADD", ("indebted", "q"), 1.0, "ghost")),
     "a letter has no age": ("I11", _run("DEL", ("dead_letters_by_age", "busy {1}"))),
     "a notice has no letter": ("I11", _run("ZADD", ("unreported", "q"), 1.0, "a x")),
     "a set of ended ids is left": ("I11", _run("SADD", ("ended", "7"), "x")),
