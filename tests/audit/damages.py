@@ -239,9 +239,9 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
         "I10",
         _put("shared_limits", "@org", "- 0 - q@org<"),
     ),
-    "an inner node weighs too much": ("I5", _change_node(3, "7000000")),
-    "an inner node counts a member that is not there": ("I5", _change_node(4, "9")),
-    "an inner node counts a member that is not held back": ("I5", _change_node(5, "9")),
+    "an inner node weighs too much": ("I5", _change_node(4, "7000000")),
+    "an inner node counts a member that is not there": ("I5", _change_node(5, "9")),
+    "an inner node counts a member that is not held back": ("I5", _change_node(6, "9")),
     "an inner node is not in its node": ("I1", _run("DEL", ("ready", "q"))),
     "an inner node is not listed": (
         "I3",
