@@ -107,8 +107,7 @@ function Order.runnable_since(flow)
   return since
 end
 
--- The highest finish tag of a node in which nothing is ready; nil: it has none, since nobody owes
--- anything here, and the queue has no job but those that come.
+-- Where nothing is ready; nil: no flow is in debt, and the queue has only jobs that come now.
 function Order.highest_finish_tag(node, coming)
   local debt = call('ZREVRANGE', K.indebted(node.id), '0', '0', 'WITHSCORES')[2]
   if debt or call('HLEN', K.jobs(node.queue)) > coming then return max(node.highest, debt or 0) end
@@ -160,7 +159,7 @@ function Order.charge(ws, lane_key, used)
   if flow.up then Order.charge_levels(ws, flow, used) else Order.shift(ws, flow, used) end
 end
 
--- A lease lives, so there is a finish tag, unless its record was lost.
+-- While a lease lives there is a finish tag, unless the record was lost or the task's limit is new.
 function Order.shift(entity, flow, used)
   local by, state = Fairness.whole(used / entity.weight), flow.state
   local node = S.nodes[flow.node] or Records.node(flow.node)
@@ -255,8 +254,7 @@ function Order.reweigh(entity, flow, ratio)
   end
 end
 
--- What is used is charged at each level. A task that has lost its limit may have forgotten a finish
--- tag.
+-- What is used is charged at each level.
 function Order.charge_levels(entity, flow, used)
   while true do
     Order.shift(entity, flow, used)

@@ -4,12 +4,11 @@
 --
 -- Node of a queue: virtual_time max_stride highest least_debt last_start start_interval last_fence
 --     [~resumed][/unused]
---   highest: finish tag that a flow had here while it was held back or busy; least_debt: no flow here
---     owes less
+--   highest: finish tag that was held back or busy here; least_debt: none here is in debt below it;
 --   last_fence: of its last dispatch; resumed: when a pause ended; unused: see rebuild_pages.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
---   virtual_time max_stride highest weight total members held share state since tag finish arrival
---   cost
+--   virtual_time max_stride highest weight total members held share state since tag finish
+--   arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
