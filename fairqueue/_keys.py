@@ -35,9 +35,13 @@ def _kinds(table: str) -> dict[str, Kind]:
 
 
 KINDS = _kinds("""
-meta | string | the shard's own numbers and marks | never
+shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its record as a node;
+  `across:…`: `seen offset idle`, how the queue stands beside other shards; `task:…`: average in µs
+  or `-`, and when it was last named or ended; `tasks`: sum and count of all; `owner:…`: until when,
+  its last call number, and the reply
+  | rebuild: a queue unused for a day, a task 30 days later, an owner in time
 notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that changes; `rebuild`:
-  how far it has come, and when it goes on; `acts` of operators; `retention` of dead letters;
+  how far it has come; `acts` of operators; `retention` of dead letters;
   `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that named no
   workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when declared;
   since the store began: `imported kind`, `leases_expired`, `dead_…`, `ticks_…` | never
@@ -46,14 +50,10 @@ moved | hash | workspace: the shard to which it went; `>3 since` while it moves,
   that moves them | with the change; of groups, when it comes back
 workspaces | hash | workspace: where it stands in each node, its timer, its estimates
   | with its last flow and its timer
-nodes | hash | queue: its record as a node | rebuild: unused for a day
-across | hash | queue: `seen offset idle`: how it stands beside other shards | with its queue
 inner_nodes | hash | inner node: its record, and where it stands in the node above
   | with its last member, once F ≤ V
 shared_limits | hash | shared limit: why it is closed, its rate, its timer, its walk
   | once it is open and its rate is over
-tasks | hash | task: average in µs or `-`, and when it was last named or ended;
-  `''`: sum and count of all | rebuild: 30 days later
 limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
   `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
   `forwards`
@@ -133,7 +133,6 @@ kept_places scope | string | `workspace waiting wanted until;…` of a queue or 
   64 at most | expires
 ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
-claimer owner | string | the last call number of an owner, and its reply | expires
 """)
 """Each kind of key: its name and parts, its type, what it holds, and what takes it away.
 
@@ -191,12 +190,12 @@ class Keys:
         return ":".join((self.prefix + kind, *map(encode, names)))
 
     def declared(self) -> list[str]:
-        """Return the keys that every script is given: the shard's record, and the bare prefix.
+        """Return the keys that every script is given: the shard's hash, and the bare prefix.
 
         No key is named so. For a slot of a Cluster that moves, a key that is not there beside one
         that is makes Redis answer TRYAGAIN before the script has changed anything.
         """
-        return [self.key("meta"), self.prefix]
+        return [self.key("shard"), self.prefix]
 
     def exported(self) -> str:
         """Return what begins the keys of lists to which this shard's jobs are exported.

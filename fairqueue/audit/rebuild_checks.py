@@ -9,7 +9,7 @@ from fairqueue._keys import decode
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
-_PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
+_PROGRESS = re.compile(r"[1-9]\d* \S+")
 FORMS = {
     "counts": re.compile(r"(\S+=\d+ )+[\d.]+"),
     "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
@@ -33,14 +33,21 @@ def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
 
 
 def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("notes", {}).get("rebuild", "1 0 0")
-    found = _PROGRESS.fullmatch(text)
-    if not found or float(found[2]) > a.now + REST_SECONDS:
+    text = a.space.one("notes", {}).get("rebuild", "1 0")
+    if a.rebuild_at > a.now + REST_SECONDS:
+        yield ("shard",), f"the rebuild does not go on before {a.rebuild_at}"
+    if not _PROGRESS.fullmatch(text):
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
+
+
+def _no_limit_is_overlooked(a: Audit) -> Iterator[Found]:
+    if a.is_unlimited and a.space.one("limits", {}).keys() - {"configured"}:
+        yield ("shard",), "the shard's record says that no limit is stored"
 
 
 REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
     ("I11", _fields_can_be_read),
     ("I11", _unused_queues_hold_nothing),
     ("I11", _the_rebuild_goes_on),
+    ("I11", _no_limit_is_overlooked),
 )

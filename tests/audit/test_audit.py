@@ -45,7 +45,7 @@ def test_keys_that_go_after_the_scan_are_no_findings(
     """On a live server tokens and schedules come and go while the keys are read."""
     engine = RedisEngine(redis_client, namespace=namespace)
     World(Store(engine), ManualClock()).publish()
-    gone = [engine.keys.key(kind, "gone").encode() for kind in ("token", "scheduled", "claimer")]
+    gone = [engine.keys.key(kind, "gone").encode() for kind in ("token", "scheduled", "slots")]
     found = list(redis_client.scan_iter(match=engine.keys.prefix + "*"))
     monkeypatch.setattr(redis_client, "scan_iter", lambda **_: [*found, *gone])
     assert audit(engine) == []
@@ -116,16 +116,16 @@ def test_what_comes_and_goes_with_its_record_is_not_certain(
 def test_damage_without_a_record_is_found(world: World, engine: Engine) -> None:
     """By each of five looks."""
     world.publish()
-    engine.command("HDEL", engine.keys.key("nodes"), "q")
+    engine.command("HDEL", engine.keys.key("shard"), "queue:q")
     assert ("node", "q") in {found.where for found in certain_findings(engine)[1]}
 
 
 def test_keys_of_jobs_never_expire(world: World, engine: Engine) -> None:
-    """Only records of replies, and what is counted, have a time to live, and all of them have."""
+    """Only what is counted has a time to live."""
     world.publish(group="g")
     space = Keyspace(engine)
-    assert {kind for kind, *_ in space.expiring} == {"activity", "claimer"}
-    assert {kind for kind, *_ in space.keys} >= {"claimer", "jobs", "leases"}
+    assert {kind for kind, *_ in space.expiring} == {"activity"}
+    assert {kind for kind, *_ in space.keys} >= {"shard", "jobs", "leases"}
 
 
 def test_every_key_has_one_hash_tag(redis_client: redis.Redis, namespace: str) -> None:

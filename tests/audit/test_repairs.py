@@ -101,7 +101,9 @@ def test_keys_of_a_newer_release_are_refused(world: World, engine: Engine) -> No
 
 
 MORE: dict[str, Damage] = {
-    "the shard's record is cut off": lambda e: e.command("SET", e.keys.key("meta"), "17000 3"),
+    "the shard's record is cut off": lambda e: e.command(
+        "HSET", e.keys.key("shard"), "record", "17000 3"
+    ),
     "all leases are lost": lambda e: e.command("UNLINK", e.keys.key("leases")),
 }
 

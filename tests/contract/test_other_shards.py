@@ -90,10 +90,10 @@ def test_virtual_time_starts_again_beside_other_shards(world: World, worker: Wor
         lease = worker.take_one()
         world.clock.advance(100.0)
         worker.finish(lease, seconds=100.0)
-    nodes = world.store.engine.keys.key("nodes")
+    nodes = world.store.engine.keys.key("shard")
 
     def virtual_time() -> float:
-        return float(world.store.engine.command("HGET", nodes, "q").split()[0])
+        return float(world.store.engine.command("HGET", nodes, "queue:q").split()[0])
 
     assert virtual_time() > 0
     for _ in range(10):

@@ -39,7 +39,7 @@ PLACES = (
 """Keys that may name a workspace."""
 
 MARK = frozenset({"notes"})
-KEPT = frozenset({"notes", "limits", "limits_with", "stored_by", "tasks", "indexed_tasks"})
+KEPT = frozenset({"notes", "limits", "limits_with", "stored_by", "indexed_tasks"})
 """Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 

@@ -22,10 +22,11 @@ local function row(name, average)
     match(hold, 'draining=(%S+)') or '-' }, ' ')
 end
 
-local following_cursor, found = unpack(call('HSCAN', K.tasks(), cursor, 'COUNT', count))
+local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH', 'task:*',
+  'COUNT', count))
 local rows = { now_text, following_cursor }
 for i = 1, #found, 2 do
   local average = tonumber(match(found[i + 1], '^%S+'))
-  if find(found[i], '^[^#]') then insert(rows, row(found[i], average)) end
+  insert(rows, row(found[i]:sub(6), average))
 end
 return rows

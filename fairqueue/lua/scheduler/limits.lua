@@ -7,17 +7,22 @@ local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by mark
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.load()
+  S.limits_are_read, S.has_none = true, unlimited == 1
+  if S.has_none then return true end
   local many = call('HLEN', K.limits())
-  S.limits_are_read, S.has_none = true, many == 0
-  if S.has_none or many > FEW then return S.has_none end
+  if many > FEW then return false end
   local all, fields, scopes = call('HGETALL', K.limits()), {}, {}
   for i = 1, #all, 2 do
-    if all[i + 1] ~= '' then
+    if all[i + 1] ~= '' and all[i] ~= 'configured' then
       fields[all[i]] = all[i + 1]
       scopes[match(all[i], ':([%a_]+):') or ''] = true
     end
   end
   S.limit_fields, S.limit_scopes, S.has_none = fields, scopes, next(fields) == nil
+  if S.has_none then
+    Shard.load()
+    unlimited = 1
+  end
   return S.has_none
 end
 
@@ -44,10 +49,6 @@ end
 function Limits.merged(texts)
   local key = concat(texts, '|')
   local known = S.limits_by_text
-  if not known then
-    known = {}
-    S.limits_by_text = known
-  end
   if known[key] then return known[key] end
   local limits = { weight = 1, burst = 1 }
   for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
@@ -266,6 +267,7 @@ end
 -- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
 -- find out whether there are any.
 function Limits.put(field, text)
+  Shard.note_settings()
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
   elseif S.stored_by ~= '' then
@@ -290,6 +292,7 @@ end
 
 -- Note whether there is any: where there is none, publishes and claims do not look.
 function Limits.mark(what)
+  Shard.note_settings()
   local is_there = call('EXISTS', K.limits_with(what)) == 1
   if is_there then call('HSET', K.limits(), what, 1) else call('HDEL', K.limits(), what) end
 end

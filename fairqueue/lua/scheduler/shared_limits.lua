@@ -174,6 +174,7 @@ function SharedLimits.not_indexed(tasks)
   for _, task in ipairs(tasks) do
     if call('HGET', K.indexed_tasks(), task) ~= 'all' then
       call('HSET', K.indexed_tasks(), task, 'new')
+      Shard.note_settings()
       call('HSET', K.limits(), 'indexed', 1)
       insert(missing, task)
     end

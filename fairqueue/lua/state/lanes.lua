@@ -101,7 +101,7 @@ end
 
 function Lanes.total_depth()
   local n = -call('ZCARD', K.expiry())
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do n = n + call('HLEN', K.jobs(queue)) end
+  for _, queue in ipairs(Shard.queues()) do n = n + call('HLEN', K.jobs(queue)) end
   for queue, node in pairs(S.nodes) do -- those that this script has made
     if node.is_new then n = n + call('HLEN', K.jobs(queue)) end
   end

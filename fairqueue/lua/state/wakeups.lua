@@ -8,7 +8,7 @@ function Wakeups.expect(queue, at)
 end
 
 function Wakeups.touch_all()
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do S.touched_queues[queue] = true end
+  for _, queue in ipairs(Shard.queues()) do S.touched_queues[queue] = true end
 end
 
 -- A slot was freed: other workspaces may wait for it on this queue, or on any.
@@ -24,7 +24,7 @@ end
 function Wakeups.touch_if_total_opened()
   local used = call('ZCARD', K.expiry())
   if used >= S.total_limit or used + S.slots_freed < S.total_limit then return end
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+  for _, queue in ipairs(Shard.queues()) do
     if call('EXISTS', K.ready(queue)) == 1 then S.touched_queues[queue] = true end
   end
 end
