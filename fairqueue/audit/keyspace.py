@@ -7,6 +7,7 @@ write, only what several looks find is certain.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,7 +19,8 @@ from fairqueue._stores.schedules import StoredSchedule
 R = TypeVar("R")
 Names = tuple[str, ...]
 MICROSECONDS = 1e6
-_QUEUE = "queue:"  # begins the fields of their nodes in the shard's hash
+_QUEUE = b"queue:"  # begins the fields of their nodes in the shard's hash
+_NODE = struct.Struct("<7d")
 _PARENT = re.compile(r"([^<>=]*)(?:([<>=])([^/]*)/\d+)?")
 _JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
 _EXPIRES = re.compile(r"\S+ \S+ \d+ \d+ \S+ [^ /]*/([\d.]+)")
@@ -193,11 +195,11 @@ def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
     return FlowRow(lane_key, node, *standing, priorities, returned, holes)
 
 
-def _node(text: str) -> NodeRow:
-    virtual_time, _max_stride, _highest, least_debt, *starts = text.split(" ")
-    _last_start, _start_interval, last_fence, *more = starts
-    debt = float(least_debt)
-    return NodeRow(float(virtual_time), debt, int(last_fence), "/" in "".join(more))
+def _node(record: bytes) -> NodeRow:
+    if len(record) < _NODE.size:
+        raise ValueError(record)
+    virtual_time, _max_stride, _highest, least_debt, *_, last_fence = _NODE.unpack_from(record)
+    return NodeRow(virtual_time, least_debt, int(last_fence), b"/" in record[_NODE.size :])
 
 
 def _inner_node(name: str, text: str) -> InnerNodeRow:
@@ -306,8 +308,8 @@ class Keyspace:
     def __init__(self, engine: Engine) -> None:
         self.shard = engine.shard
         self._by_kind: dict[str, dict[Names, Any]] = {kind: {} for kind in LAYOUT}
-        self.record: bytes | None = None
-        """The shard's own record."""
+        self.shard_fields: dict[bytes, bytes] = {}
+        """The fields of the shard's hash."""
         self.strangers: list[str] = []
         """Keys under the prefix that are not in the layout."""
         self.foreign: dict[Names, str] = {}
@@ -333,7 +335,7 @@ class Keyspace:
         if expires:
             self.expiring.add(key)
         if kind == "shard" and isinstance(value, dict):
-            self.record = value.get(b"record")
+            self.shard_fields = value
         value = _text(value)
         if _type_of(value) == TYPES[kind]:
             self._by_kind[kind][tuple(names)] = value
@@ -345,9 +347,13 @@ class Keyspace:
         self.leases = self._rows("leases", lambda _, text: _lease(text))
         self.inner_nodes = self._rows("inner_nodes", _inner_node)
         self.shared_limits = self._rows("shared_limits", lambda _, text: _shared_limit(text))
-        queues = {at: text for at, text in self.one("shard", {}).items() if at.startswith(_QUEUE)}
-        found = self._rows("shard", lambda _, text: _node(text), queues)
-        self.nodes = {at.removeprefix(_QUEUE): row for at, row in found.items()}
+        self.nodes: dict[str, NodeRow] = {}
+        for field, record in self.shard_fields.items():
+            if field.startswith(_QUEUE):
+                try:
+                    self.nodes[field.removeprefix(_QUEUE).decode()] = _node(record)
+                except ValueError:
+                    self.unreadable.append(("shard", field.decode(errors="backslashreplace")))
         for (queue,), records in self.all("jobs"):
             self.unreadable += [
                 ("jobs", queue, job) for job, text in records.items() if not _JOB.match(text)
@@ -362,11 +368,9 @@ class Keyspace:
                 except (ValueError, TypeError):
                     self.unreadable.append(("schedules", workspace, name))
 
-    def _rows(
-        self, kind: str, read: Callable[[str, str], R], of: Mapping[str, str] | None = None
-    ) -> dict[str, R]:
+    def _rows(self, kind: str, read: Callable[[str, str], R]) -> dict[str, R]:
         rows: dict[str, R] = {}
-        for name, text in (self.one(kind, {}) if of is None else of).items():
+        for name, text in self.one(kind, {}).items():
             try:
                 rows[name] = read(name, text)
             except ValueError:

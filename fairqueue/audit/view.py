@@ -107,7 +107,7 @@ class Audit:
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
         self.levels = Levels(space.one("limits", {}))
-        meta = _NO_META if space.record is None else space.record
+        meta = space.shard_fields.get(b"record", _NO_META)
         words = meta[NUMBERS.size :].decode(errors="backslashreplace")
         self.format = meta.rpartition(b" ")[2].decode(errors="backslashreplace")
         """The last word of the shard's record."""

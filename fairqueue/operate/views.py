@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -53,7 +53,7 @@ FEWEST_FLOWS, FLOWS_OF_ALL = 50, 4000  # workspaces in line that looks at many q
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
 BEGINNING = "0"
-_ACKED = re.compile(rb"([\d.e+-]+) (\d+)")
+_OF_TASKS = struct.Struct("<dd")  # the sum of their seconds, and their count
 DEATHS = ("max_deliveries", "expired", "rejected")
 TICKS = ("published", "skipped", "missed", "full")
 
@@ -391,14 +391,15 @@ def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | No
 def _totals(engine: Engine) -> Totals:
     """Read one shard's counts."""
     found = engine.command("HGET", engine.keys.key("shard"), "tasks")
-    of_all = _ACKED.fullmatch(found or b"")
+    can_be_read = len(found or b"") == _OF_TASKS.size
+    micros, acked = _OF_TASKS.unpack(found) if can_be_read else (0, 0)
     names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
     counts = engine.command("HMGET", engine.keys.key("notes"), "leases_expired", *names)
     expired, *others = (int(n) if (n or b"").isdigit() else 0 for n in counts)
     dead, ticks = others[: len(DEATHS)], others[len(DEATHS) :]
     return Totals(
-        acked=int(of_all[2]) if of_all else 0,
-        worker_seconds=int(of_all[1]) / 1e6 if of_all else 0.0,
+        acked=int(acked),
+        worker_seconds=micros / 1e6,
         leases_expired=expired,
         dead=dict(zip(DEATHS, dead, strict=True)),
         ticks={how: n for how, n in zip(TICKS, ticks, strict=True) if n},

@@ -81,8 +81,17 @@ def _change_number(position: int, number: float) -> Damage:
 
 
 _change_node = partial(_change, of=("inner_nodes", "q@org"))
-_serve_queue = partial(_change, -1, of=("shard", "queue:q"))
-"""Change the fence of a queue's last dispatch."""
+
+
+def _serve_queue(fence: int, marks: bytes = b"") -> Damage:
+    """Change the fence of a queue's last dispatch, and what follows it."""
+
+    def damage(engine: Engine) -> object:
+        key = engine.keys.key("shard")
+        record = engine.command("HGET", key, "queue:q")[:48] + struct.pack("<d", fence)
+        return engine.command("HSET", key, "queue:q", record + marks)
+
+    return damage
 
 
 def _a_ready_flow_is(state: str) -> Damage:
@@ -123,8 +132,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a lease lacks a level": ("I4", _take_one("slots:full")),
     "a running job is not listed in its queue": ("I4", _take_field("slots_of_queue:q")),
     "a lease has no end": ("I4", _take_first("expiry")),
-    "a queue was served before its leases were granted": ("I4", _serve_queue("1")),
-    "a queue was served with a fence that was never issued": ("I4", _serve_queue("9" * 16)),
+    "a queue was served before its leases were granted": ("I4", _serve_queue(1)),
+    "a queue was served with a fence that was never issued": ("I4", _serve_queue(9 * 10**15)),
     "a lease lasts too long": (
         "I4",
         lambda e: e.command(
@@ -192,7 +201,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a dead letter is not listed": ("I11", _run("DEL", ("dead_workspaces",))),
     "a count does not say when it was last raised": ("I11", _put("counts", "a", "3")),
-    "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
+    "a queue with jobs is marked as unused": ("I11", _serve_queue(1700000000000005, b"/1")),
     "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 0 0")),
     "limits are overlooked": ("I11", _change_number(3, 1)),
     "the rebuild rests for too long": ("I11", _change_number(9, 9e9)),

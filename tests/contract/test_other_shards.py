@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from math import inf
 
@@ -93,7 +94,9 @@ def test_virtual_time_starts_again_beside_other_shards(world: World, worker: Wor
     nodes = world.store.engine.keys.key("shard")
 
     def virtual_time() -> float:
-        return float(world.store.engine.command("HGET", nodes, "queue:q").split()[0])
+        return float(
+            struct.unpack_from("<d", world.store.engine.command("HGET", nodes, "queue:q"))[0]
+        )
 
     assert virtual_time() > 0
     for _ in range(10):

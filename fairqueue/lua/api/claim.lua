@@ -7,13 +7,13 @@
 -- since: from when on the job could have started, unless it was due later; -: not known any more
 local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
   yields, times = unpack(ARGV)
-n = tonumber(n)
+n = n + 0 -- cheaper than tonumber
 local known = Idempotency.answered(owner, number)
 if known == nil then return { -1 } end
 if known then return Idempotency.repeated(known, owner) end
 local stands, asked = times ~= '' and Across.before(queues, times), queues
 if stands then queues, n = Across.served(stands, queues, n) end
-max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
+max_deliveries, poll_seconds = tonumber(max_deliveries), poll_seconds + 0
 
 local lost = Leases.finish_all(finishes, owner)
 
@@ -61,13 +61,13 @@ if #fences == 0 and n > 0 then
   RebuildPages.run()
 end
 if #fences < n then
-  reply[3] = num(Wakeups.watch(owner, yields == '1', poll_seconds))
+  reply[3] = int(Wakeups.watch(owner, yields == '1', poll_seconds) * 1000000 + 0.5) .. 'e-6'
 else
   Wakeups.unwatch(owner, all, poll_seconds)
 end
 Idempotency.keep(owner, number, lost .. '|' .. reply[3] .. '|' .. concat(fences, ' '),
   lease_seconds)
-if S.set_aside[1] then reply[3] = reply[3] .. ' ' .. Shard.told() end
+if made('set_aside')[1] then reply[3] = reply[3] .. ' ' .. Shard.told() end
 if not stands then return reply end
 for _, stand in ipairs(stands) do
   stand.is_closed = not Limits.is_open(Records.node(stand.queue))

@@ -18,7 +18,7 @@ local function row(queue)
     texts[i + 2] = limits[hold] and num(limits[hold]) or '-'
   end
   return concat({ queue, int(Lanes.depth_of(queue)), call('HLEN', K.slots_of_queue(queue)),
-    call('ZCARD', K.ready(queue)), node.last_fence, unpack(texts) }, ' ')
+    call('ZCARD', K.ready(queue)), int(node.last_fence), unpack(texts) }, ' ')
 end
 
 local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH', 'queue:*',

@@ -10,7 +10,7 @@ local _, cursor, count = unpack(ARGV)
 local averages = {}
 
 local function average_of(task)
-  averages[task] = averages[task] or match(Shard.field('task:' .. task) or '-', '^%S+')
+  averages[task] = averages[task] or Tasks.average(Shard.field('task:' .. task))
   return averages[task]
 end
 
@@ -20,7 +20,7 @@ for i = 1, #found, 2 do
   local l = LeaseRecords.parse(found[i], found[i + 1])
   if l then
     local ws = Records.workspace(l.workspace)
-    local expected = Order.own_estimate(ws, l.task) or tonumber(average_of(l.task))
+    local expected = Order.own_estimate(ws, l.task) or average_of(l.task)
     insert(rows, concat({ l.fence, l.queue, l.owner, l.workspace, ws.parent or '-', l.task,
       num(max(0, now - l.claimed)), expected and num(Fairness.seconds(expected)) or '-' }, ' '))
   end

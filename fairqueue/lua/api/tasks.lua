@@ -26,7 +26,6 @@ local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH',
   'COUNT', count))
 local rows = { now_text, following_cursor }
 for i = 1, #found, 2 do
-  local average = tonumber(match(found[i + 1], '^%S+'))
-  insert(rows, row(found[i]:sub(6), average))
+  insert(rows, row(found[i]:sub(6), Tasks.average(found[i + 1])))
 end
 return rows

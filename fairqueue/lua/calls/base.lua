@@ -14,21 +14,21 @@ local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
 local NO_META = ('\0'):rep(PACKED) .. '- - - format=' .. FORMAT
 
--- What S has when a call begins: made at its full size, since a table that grows costs more.
+-- What S has when a call begins: more than 16 names, so that it does not grow, which costs more.
 local function new_state()
   return {
     meta = false,
-    slots_freed = 0, -- of the total
+    slots_freed = 0, total_limit = 0, -- of the total, when one was freed
     look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
     at_work = false, -- the lease, timer or flow at which the call works, in case it fails
     added_job = false, -- the id of the job that it stored last, for the same reason
     has_read = false, -- whether there may be anything to write at the end
     -- how much has been done besides the call's own n
-    steps_taken = 0,
+    steps_taken = 0, looks_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
     limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    this_window = false,
+    this_window = false, gaps = false,
     fields = false, -- of the shard's hash: those that were read when the call began
   }
 end
@@ -36,8 +36,6 @@ end
 -- for 32 names, and one more would double it.
 local TABLE, READ = 'table', 'read'
 local STATE = {
-  total_limit = 0, -- when a slot of the total was freed
-  looks_taken = 0, gaps = false,
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
@@ -57,6 +55,7 @@ local STATE = {
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }
+local NOTHING = {}
 local NEW_STATE = { __index = function(state, name)
   local first = STATE[name]
   if first ~= TABLE and first ~= READ then return first end
@@ -65,6 +64,16 @@ local NEW_STATE = { __index = function(state, name)
   state[name] = first
   return first
 end }
+
+-- A table of S, or an empty one if nothing has made it.
+local function made(name)
+  return rawget(S, name) or NOTHING
+end
+
+-- The numbers of a packed record; nil: it cannot be read, or is not there.
+local function unpacked(form, text)
+  if text and #text >= 8 * (#form - 1) then return struct.unpack(form, text) end
+end
 
 local function num(number)
   return format('%.17g', number)
@@ -82,9 +91,12 @@ function begin_call(keys, arguments)
   end
   ARGV, P = arguments, keys[2]
   now_text = arguments[1]
-  if now_text == '' then
+  if now_text ~= '' then
+    now = tonumber(now_text)
+  else
     local t = call('TIME')
     now_text = t[1] .. '.' .. (#t[2] == 6 and t[2] or ('000000' .. t[2]):sub(-6))
+    now = (t[1] * 1000000 + t[2]) / 1000000 -- the same, and cheaper to read
   end
 end
 
@@ -95,7 +107,7 @@ local function open_shard(...)
   S = setmetatable(new_state(), NEW_STATE)
   local found, one, other = call('HMGET', K.shard(), 'record', ...), ...
   S.fields = { [one or ''] = found[2], [other or ''] = found[3] }
-  now, meta_text, meta_unread = tonumber(now_text), found[1] or NO_META, nil
+  meta_text, meta_unread = found[1] or NO_META, nil
   if #meta_text < #NO_META or meta_text:sub(-#FORMAT - 8) ~= ' format=' .. FORMAT then
     local written = match(meta_text, ' format=(%d+)$')
     if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end

@@ -1,23 +1,23 @@
 -- Each owner numbers its calls; its last number and reply are kept, so a repeated call changes
 -- nothing. In the shard's hash:
---   owner:name -> until number|reply
---     until: in whole seconds; from then on it counts no more, and the rebuild takes it away
+--   owner:name -> until number, packed; reply
+--     until: in seconds; from then on it counts no more, and the rebuild takes it away
 local KEPT_LEASES = 10 -- a record lives this many leases
+local HEAD = '<dd'
 
 -- The kept reply if this number was answered before, false if it is new, nil if it is too late.
 function Idempotency.answered(owner, number)
-  local until_then, kept_number, reply =
-    match(Shard.field('owner:' .. owner) or '', '^(%d+) (%d+)|(.*)$')
-  if not until_then or now >= tonumber(until_then) then return false end
-  if kept_number == number then return reply end
-  local is_later = #kept_number == #number and kept_number > number or #kept_number > #number
-  if is_later then return nil end
-  return false
+  local text = Shard.field('owner:' .. owner)
+  local until_then, kept = unpacked(HEAD, text)
+  number = number + 0 -- cheaper than tonumber
+  if not kept or number > kept or now >= until_then then return false end
+  if number == kept then return text:sub(17) end
+  return nil
 end
 
 function Idempotency.keep(owner, number, reply, lease_seconds)
-  local until_then = int(now + lease_seconds * KEPT_LEASES + 1)
-  Shard.put('owner:' .. owner, until_then .. ' ' .. number .. '|' .. reply)
+  local until_then = now + lease_seconds * KEPT_LEASES
+  Shard.put('owner:' .. owner, struct.pack(HEAD, until_then, number + 0) .. reply)
 end
 
 -- What the owner of a lease learns. Few and flat values: reading each costs the client more than a

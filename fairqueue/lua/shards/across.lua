@@ -25,15 +25,15 @@ function Across.before(queues, times)
   for present, most in gmatch(times, '([^:%s]+):(%S+)') do
     i = i + 1
     local seen, ahead, idle = match(kept[2 * i - 1] or '', STAND)
-    local virtual_time, max_stride = match(kept[2 * i] or '0 0', '^(%S+) (%S+)')
+    local virtual_time, max_stride = unpacked('<dd', kept[2 * i])
     local stand = { queue = names[i], text = kept[2 * i - 1],
       seen = max(tonumber(seen) or 0, present), ahead = tonumber(ahead) or 0,
-      idle = idle ~= '0', virtual_time = tonumber(virtual_time) }
+      idle = idle ~= '0', virtual_time = virtual_time or 0 }
     local tag = first_tag(stand.queue)
     if tag and stand.idle then
       stand.ahead, stand.idle = max(stand.ahead, stand.seen - stand.virtual_time), false
     elseif tag then
-      local credit = max(Fairness.credit(max_stride), CREDIT)
+      local credit = max(Fairness.credit(max_stride or 0), CREDIT)
       stand.ahead = max(stand.ahead, stand.seen - tag - credit)
     end
     stand.at = tag and tag + stand.ahead

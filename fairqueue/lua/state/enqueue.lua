@@ -28,8 +28,9 @@ function Enqueue.full(scope, limits, waiting, at, wanted, ws, kept_in)
     KeptPlaces.note(ws, kept_in, wanted)
   end
   local limit = limits.draining and -1 or limits.capacity
-  local idle = at.last_start ~= '0' and num(now - at.last_start) or '-1'
-  return { 2, scope, limit, waiting, at.start_interval, idle, kept }
+  local last_start, interval = tonumber(at.last_start), tonumber(at.start_interval)
+  local idle = last_start > 0 and num(now - last_start) or '-1'
+  return { 2, scope, limit, waiting, num(interval), idle, kept }
 end
 
 -- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;

@@ -2,8 +2,8 @@
 -- until they are needed: to format one costs as much as a command. A record that cannot be read is
 -- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
--- Node of a queue: virtual_time max_stride highest least_debt last_start start_interval last_fence
---     [~resumed][/unused]
+-- Node of a queue: virtual_time max_stride highest least_debt last_start start_interval last_fence,
+--     packed; [~resumed][/unused]
 --   highest: finish tag that was held back or busy here; least_debt: none here is in debt below it;
 --   last_fence: of its last dispatch; resumed: when a pause ended; unused: see rebuild_pages.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
@@ -17,8 +17,7 @@ local MANY_FLOWS = 4000 -- as long is the record of a workspace which has many o
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
-local QUEUE_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?~?([%d.]*)/?(%S*)$'
-local NEW_NODE = '0 0 0 0 0 0 0'
+local QUEUE_NODE, QUEUE_MARKS = '<ddddddd', '^~?([%d.]*)/?(%S*)$' -- the latter behind 56 bytes
 local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) '
   .. '(%S+)$'
 
@@ -101,7 +100,7 @@ end
 -- All that have changed: up to 50 in one command.
 function Records.save_workspaces()
   local fields = {}
-  for name, ws in pairs(S.workspaces) do
+  for name, ws in pairs(made('workspaces')) do
     local n, is_left = #fields, ws.flows[1] or ws.others or ws.timer
     if not ws.dirty or ws.is_unread or n >= 100 or not is_left then Records.save_workspace(ws)
     else fields[n + 1], fields[n + 2] = name, WorkspaceRecords.text(ws) end
@@ -126,18 +125,19 @@ function Records.node(queue)
   if node then return node end
   if find(queue, '[/@]') then return Records.inner_node(queue) end
   local text = Shard.field('queue:' .. queue)
-  local virtual_time, max_stride, highest, least_debt, last_start, start_interval, last_fence,
-    resumed, unused = match(text or NEW_NODE, QUEUE_NODE)
-  if not tonumber(virtual_time) then
-    Shard.set_aside('queue', queue, text)
-    virtual_time, max_stride, highest, least_debt, last_start, start_interval, last_fence =
-      match(NEW_NODE, QUEUE_NODE)
+  local virtual_time, max_stride, highest, least_debt, last_start, start_interval, last_fence =
+    unpacked(QUEUE_NODE, text)
+  local resumed, unused
+  if virtual_time and #text > 56 then resumed, unused = match(text, QUEUE_MARKS, 57) end
+  if not virtual_time then
+    if text then Shard.set_aside('queue', queue, text) end
+    virtual_time, max_stride, highest, least_debt = 0, 0, 0, 0
+    last_start, start_interval, last_fence = 0, 0, 0
   end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
-    virtual_time = tonumber(virtual_time), max_stride = tonumber(max_stride),
-    highest = tonumber(highest), least_debt = tonumber(least_debt),
-    last_start = last_start, start_interval = start_interval, last_fence = last_fence,
-    resumed = resumed or '', unused = unused ~= '' and unused or nil }
+    virtual_time = virtual_time, max_stride = max_stride, highest = highest,
+    least_debt = least_debt, last_start = last_start, start_interval = start_interval,
+    last_fence = last_fence, resumed = resumed or '', unused = unused ~= '' and unused or nil }
   S.nodes[queue] = node
   return node
 end
@@ -153,25 +153,26 @@ end
 -- The same where a claim has found nothing there.
 function Records.note_claim(queue)
   local text = not S.nodes[queue] and Shard.field('queue:' .. queue)
-  if not text or find(text, '/', 1, true) then Records.register(queue) end
+  if not text or find(text, '/', 57, true) then Records.register(queue) end
 end
 
 function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
-  local marks = (node.resumed ~= '' and '~' .. node.resumed or '')
-    .. (node.unused and '/' .. node.unused or '')
-  Shard.put('queue:' .. node.queue, concat({ int(node.virtual_time), int(node.max_stride),
-    int(node.highest), int(node.least_debt), node.last_start, node.start_interval, node.last_fence,
-    marks ~= '' and marks or nil }, ' '))
+  local text = struct.pack(QUEUE_NODE, node.virtual_time, node.max_stride, node.highest,
+    node.least_debt, tonumber(node.last_start), tonumber(node.start_interval),
+    tonumber(node.last_fence))
+  if node.resumed ~= '' then text = text .. '~' .. node.resumed end
+  if node.unused then text = text .. '/' .. node.unused end
+  Shard.put('queue:' .. node.queue, text)
 end
 
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
-  if #S.set_aside > 0 or meta_unread then Shard.save_aside() end
+  if #made('set_aside') > 0 or meta_unread then Shard.save_aside() end
   Records.save_workspaces()
-  for _, node in pairs(S.nodes) do Records.save_node(node) end
-  for _, shared in pairs(S.shared_limits) do SharedLimitRecords.save(shared) end
+  for _, node in pairs(made('nodes')) do Records.save_node(node) end
+  for _, shared in pairs(made('shared_limits')) do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 

@@ -1,21 +1,34 @@
 -- How long a task takes on average, over all workspaces. A task is known by its name, from its
 -- first publish until it has not been named for a month.
---   in the shard's hash: task:name -> average seen; tasks -> sum count
---   average: in microseconds, - until one has ended; seen: when it was named or ended last
+--   in the shard's hash: task:name -> average seen, packed; tasks -> sum count, packed
+--   average: in microseconds, -1 until one has ended; seen: when it was named or ended last
+
+local PAIR = '<dd'
 
 function Tasks.load(task)
   if S.averages[task] ~= nil then return end
   local text, all = unpack(call('HMGET', K.shard(), 'task:' .. task, 'tasks'))
-  S.averages[task] = tonumber(match(text or '', '^%S+')) or false
+  S.averages[task] = Tasks.average(text) or false
   if S.averages[''] then return end
-  local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
-  S.averages[''] = { sum = tonumber(sum) or 0, count = tonumber(count) or 0, changed = {} }
+  local sum, count = unpacked(PAIR, all)
+  S.averages[''] = { sum = sum or 0, count = count or 0, changed = {} }
+end
+
+-- The average in a record; nil: none has ended.
+function Tasks.average(text)
+  local average = unpacked(PAIR, text)
+  return average and average >= 0 and average or nil
+end
+
+function Tasks.seen(text)
+  local _, seen = unpacked(PAIR, text)
+  return seen or 0
 end
 
 -- A publish or an operator names it.
 function Tasks.name(task)
-  local average = match(call('HGET', K.shard(), 'task:' .. task) or '-', '^%S+')
-  call('HSET', K.shard(), 'task:' .. task, average .. ' ' .. now_text)
+  local average = Tasks.average(call('HGET', K.shard(), 'task:' .. task))
+  call('HSET', K.shard(), 'task:' .. task, struct.pack(PAIR, average or -1, now))
 end
 
 -- The average over all workspaces; of a task that has none, over all tasks; 0: nothing is known.
@@ -36,8 +49,8 @@ end
 -- Write the averages that this call has changed.
 function Tasks.save()
   local all = S.averages['']
-  Shard.put('tasks', int(all.sum) .. ' ' .. int(all.count))
+  Shard.put('tasks', struct.pack(PAIR, all.sum, all.count))
   for task in pairs(all.changed) do
-    Shard.put('task:' .. task, int(S.averages[task]) .. ' ' .. now_text)
+    Shard.put('task:' .. task, struct.pack(PAIR, S.averages[task], now))
   end
 end

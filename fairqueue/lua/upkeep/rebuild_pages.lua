@@ -65,15 +65,16 @@ function RebuildPages.shard(cursor)
     if kind == 'queue' then
       if left > 0 then left = left - Tick.forget_idle(name, left) end
       if left > 0 then RebuildPages.queue(name) end
-    elseif kind == 'task' then RebuildPages.count(K.shard(), field, text)
-    elseif kind == 'owner' and now >= tonumber(match(text, '^%d+') or 0) then Shard.remove(field)
+    elseif kind == 'task' and now >= Tasks.seen(text) + COUNTED_SECONDS then Shard.remove(field)
+    elseif kind == 'owner' and now >= (unpacked('<d', text) or 0) then
+      Shard.remove(field)
     end
   end)
   return left > 0 and following_cursor or nil
 end
 
--- Counts, kinds of queues, and what is known of a task, end in the time when they last changed; a
--- mark does not, nor a note without a name or a time.
+-- Counts and kinds of queues end in the time when they last changed; a mark does not, nor a note
+-- without a name or a time.
 function RebuildPages.count(key, name, text)
   if name:sub(1, 1) == '#' or name == '' then return end
   if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
