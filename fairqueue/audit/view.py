@@ -18,7 +18,7 @@ from fairqueue.audit.limits import Levels
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
-NUMBERS = struct.Struct("<10d")
+NUMBERS = struct.Struct("<8d")
 """What the shard's record begins with."""
 _NO_META = bytes(NUMBERS.size) + f"- - - {FORMAT}".encode()
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
@@ -114,12 +114,8 @@ class Audit:
         self.meta_can_be_read = bool(_META.match(words))
         if not self.meta_can_be_read:
             meta, words = _NO_META, _NO_META[NUMBERS.size :].decode()
-        self.beat, self.offset, window, unlimited, *rest = NUMBERS.unpack_from(meta)
-        self.window = int(window)
-        """The last minute in which a job ended."""
-        fence, arrival, _watched, due, _settings, self.rebuild_at = rest
-        self.is_unlimited = unlimited == 1
-        """Whether no limit is stored, as the record says."""
+        self.beat, self.offset, window, *rest = NUMBERS.unpack_from(meta)
+        fence, arrival, _watched, due, self.rebuild_at = rest
         _gaps, _watcher, drain, *_ = words.split()
         self.last_fence, self.last_arrival = int(fence), int(arrival)
         self.draining = drain != "-"
@@ -127,6 +123,8 @@ class Audit:
         self.due = due / 1e6
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""
+        self.window = int(window) or int(self.now // 60)
+        """The last minute in which a job ended, or now where the record does not say it."""
 
     def entries(self, kind: str) -> set[tuple[Any, ...]]:
         """Every entry of the keys of a kind: names, member, and the score or text that it has."""

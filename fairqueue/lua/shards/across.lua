@@ -28,7 +28,7 @@ function Across.before(queues, times)
     local virtual_time, max_stride = unpacked('<dd', kept[2 * i])
     local stand = { queue = names[i], text = kept[2 * i - 1],
       seen = max(tonumber(seen) or 0, present), ahead = tonumber(ahead) or 0,
-      idle = idle ~= '0', virtual_time = virtual_time or 0 }
+      idle = idle ~= '0', virtual_time = virtual_time or 0, is_kept = kept[2 * i] }
     local tag = first_tag(stand.queue)
     if tag and stand.idle then
       stand.ahead, stand.idle = max(stand.ahead, stand.seen - stand.virtual_time), false
@@ -54,11 +54,11 @@ function Across.served(stands, queues, n)
   return concat(served, ' '), served[1] and n or 0
 end
 
--- Keep it, and say it: `head,seen`; without a head nothing is ready, and a head of a queue that is
--- closed, as by a limit, is infinitely far.
+-- Keep it if the queue is known here, and say it: `head,seen`; without a head nothing is ready, and
+-- a head of a queue that is closed, as by a limit, is infinitely far.
 function Across.keep(stand)
   local text = num(stand.seen) .. ' ' .. num(stand.ahead) .. (stand.at and ' 0' or ' 1')
-  if text ~= stand.text then Shard.put('across:' .. stand.queue, text) end
+  if stand.is_kept and text ~= stand.text then Shard.put('across:' .. stand.queue, text) end
   local head = stand.is_closed and 'inf' or stand.at and num(stand.at)
   return (stand.at and head or '') .. ',' .. num(stand.seen)
 end

@@ -10,7 +10,7 @@ local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this lon
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'notes', 'shared_limits',
-  'indexed_tasks', 'jobs', 'task_rates', 'permit_turns', 'progress', 'workers' }
+  'indexed_tasks', 'jobs', 'task_rates', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -76,7 +76,6 @@ end
 -- Counts and kinds of queues end in the time when they last changed; a mark does not, nor a note
 -- without a name or a time.
 function RebuildPages.count(key, name, text)
-  if name:sub(1, 1) == '#' or name == '' then return end
   if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
@@ -87,6 +86,7 @@ function RebuildPages.indexed_task(task, how)
   local key = '/' .. task
   if how == 'all' and not Limits.of_task(task)
     and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
+    Limits.forget()
     call('HDEL', K.indexed_tasks(), task)
   end
 end
@@ -113,7 +113,7 @@ end
 function RebuildPages.look_of(kind)
   local looks = { unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
-    permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
+    progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
   return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
@@ -153,8 +153,11 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'indexed_tasks' then
     SharedLimits.not_indexed({ name })
     SharedLimits.all_indexed({ name })
-  elseif kind == 'notes' then
-    call('HDEL', K.notes(), name)
+  elseif kind == 'limits' then
+    Limits.forget()
+    if name ~= 'settings' then Limits.list(name, call('HGET', K.limits(), name) or '') end
+  elseif kind == 'notes' or kind == 'shard' then
+    call('HDEL', K[kind](), name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
@@ -190,7 +193,8 @@ end
 function RebuildPages.begin_next_part(progress)
   progress.part, progress.cursor = progress.part + 1, '0'
   if PARTS[progress.part] then return true end
-  progress.part, Shard.load().rebuild_at, unlimited = 1, now + UNTIL_NEXT_SECONDS, 0
+  progress.part, Shard.load().rebuild_at = 1, now + UNTIL_NEXT_SECONDS
+  Limits.forget()
 end
 
 -- A page of a part, or several parts that are small. nil: this page must come again.
