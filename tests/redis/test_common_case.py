@@ -59,8 +59,8 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
     [
         ({}, None, 6),
         ({}, "known", 6),
-        ({"workspace_capacity": 99}, None, 11),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 11),
+        ({"workspace_capacity": 99}, None, 9),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 9),
     ],
 )
 def test_commands_of_a_publish(
@@ -83,10 +83,10 @@ def test_commands_of_a_publish(
 @pytest.mark.parametrize(
     ("limits", "group", "most"),
     [
-        ({}, None, 3 + 4 * 50),
-        ({}, "g", 9 + 4 * 50),
-        ({"workspace_capacity": 99}, None, 5 + 7 * 50),
-        ({"workspace_capacity": 99}, "g", 16 + 5 * 50),
+        ({}, None, 2 + 4 * 50),
+        ({}, "g", 3 + 4 * 50),
+        ({"workspace_capacity": 99}, None, 2 + 7 * 50),
+        ({"workspace_capacity": 99}, "g", 11 + 4 * 50),
     ],
 )
 def test_commands_of_a_publish_of_many(
@@ -107,10 +107,10 @@ def test_commands_of_a_publish_of_many(
 @pytest.mark.parametrize(
     ("limits", "n", "most"),
     [
-        ({}, 1, 30),
-        ({}, 8, 110),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 34),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 115),
+        ({}, 1, 28),
+        ({}, 8, 101),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 30),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 104),
     ],
 )
 def test_commands_of_a_finish_with_a_claim(
