@@ -98,8 +98,7 @@ schedule_times | zset | `runner workspace schedule`, by when a worker looks; `in
 confirmed | string | touched before each wait for replicas | expires
 ready node | zset | `arrival:workspace` or `arrival:inner node`, by finish tag | with its members
 reserved node | zset | those of them below their reserve, by the same tags | with its members
-finish node | zset | workspace or inner node, by F | with its flows, once F ≤ V
-indebted node | zset | those that are idle with debt, by F | with its flows, once F ≤ V
+indebted node | zset | workspace or inner node that is idle with debt, by F | once F ≤ V
 jobs queue | hash | job: record of a waiting, scheduled or running job | with its jobs
 token queue | list | at most one wake-up | when nothing is ready; with its queue
 permit_token queue | list | at most one, for owners that were refused a permit

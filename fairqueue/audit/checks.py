@@ -10,7 +10,7 @@ from fairqueue._keys import KINDS, decode
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import read_mark
 from fairqueue.audit import job_checks, lease_checks, node_checks, rebuild_checks, request_checks
-from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, entry_of, unequal
+from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, unequal
 
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
@@ -130,20 +130,17 @@ def _i7_one_token_each(a: Audit) -> Iterator[Found]:
             yield ("node", queue), f"queue {decode(queue)!r} has {len(tokens)} tokens"
 
 
-def _i11_finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
-    flows = {(node, name): stand.state for name, stand, node in a.stands()}
-    finishes, indebted = ({one[:2] for one in a.entries(kind)} for kind in ("finish", "indebted"))
-    for node, name in finishes - set(flows):
-        text = f"a finish tag in {node} without a flow: {decode(name)!r}"
-        yield ("entry", "finish", node, name), text
-    for node, name in indebted - finishes:
-        text = f"{decode(name)!r} is in debt in {node} and has no finish tag"
-        yield entity(name), text
-    in_debt = {at for at, state in flows.items() if state == "idle_with_debt"}
-    stray = entry_of("indebted")
-    yield from unequal(
-        "indebted", indebted, "flows", in_debt, stray=stray, lacking=lambda tag: entity(tag[1])
-    )
+def _i11_debts_are_the_flows(a: Audit) -> Iterator[Found]:
+    wanted = {
+        (node, name, stand.finish_tag)
+        for name, stand, node in a.stands()
+        if stand.state == "idle_with_debt"
+    }
+    yield from a.differs("indebted", "flows", wanted, lambda debt: entity(debt[1]))
+    for (node,), debts in a.space.all("indebted"):
+        queue = a.space.nodes.get(node)
+        if queue and queue.least_debt > min(debts.values()):
+            yield ("node", node), f"queue {decode(node)!r} knows no debt as small as its least"
 
 
 def _i11_nothing_is_left(a: Audit) -> Iterator[Found]:

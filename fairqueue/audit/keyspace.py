@@ -20,7 +20,7 @@ R = TypeVar("R")
 Names = tuple[str, ...]
 MICROSECONDS = 1e6
 _QUEUE = b"queue:"  # begins the fields of their nodes in the shard's hash
-_NODE = struct.Struct("<5d")
+_NODE = struct.Struct("<7d")
 _PARENT = re.compile(r"([^<>=]*)(?:([<>=])([^/]*)/\d+)?")
 _JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
 _EXPIRES = re.compile(r"\S+ \S+ \d+ \d+ \S+ [^ /]*/([\d.]+)")
@@ -39,6 +39,7 @@ class FlowRow:
     """Whether it is ready, and goes before others because its workspace is below its reserve."""
     since: float
     tag: float
+    finish_tag: float | None
     arrival: int | None
     cost: float
     lanes: tuple[str, ...]
@@ -63,6 +64,8 @@ class NodeRow:
     """The node of a queue."""
 
     virtual_time: float
+    least_debt: float
+    """No flow that is idle with debt has a lower finish tag."""
     last_fence: int
     """The fence of its last dispatch; 0: none."""
     unused: bool
@@ -84,6 +87,7 @@ class InnerNodeRow:
     state: str
     reserved: bool
     tag: float
+    finish_tag: float | None
     arrival: int | None
     cost: float
 
@@ -176,7 +180,7 @@ def _state(text: str) -> tuple[str, bool]:
 
 
 def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
-    lane_key, state, since, tag, arrival, cost, lanes, *more = text.split(" ")
+    lane_key, state, since, tag, finish, arrival, cost, lanes, *more = text.split(" ")
     if move and lane_key.endswith("@"):
         lane_key, parent = lane_key[:-1], move.group
     pairs = (entry.split("=") for entry in more[0].split(",")) if more else ()
@@ -185,7 +189,7 @@ def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
     marked = lanes.split(",") if lanes else []
     priorities = tuple(each.rstrip("+") for each in marked)
     returned = tuple(each.rstrip("+") for each in marked if each.endswith("+"))
-    begins = float(since), float(tag)
+    begins = float(since), float(tag), _number(finish)
     stand, reserved = _state(state)
     standing = stand, reserved, *begins, _arrival(arrival), float(cost)
     return FlowRow(lane_key, node, *standing, priorities, returned, holes)
@@ -194,13 +198,13 @@ def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
 def _node(record: bytes) -> NodeRow:
     if len(record) < _NODE.size:
         raise ValueError(record)
-    virtual_time, *_, last_fence = _NODE.unpack_from(record)
-    return NodeRow(virtual_time, int(last_fence), b"/" in record[_NODE.size :])
+    virtual_time, _max_stride, _highest, least_debt, *_, last_fence = _NODE.unpack_from(record)
+    return NodeRow(virtual_time, least_debt, int(last_fence), b"/" in record[_NODE.size :])
 
 
 def _inner_node(name: str, text: str) -> InnerNodeRow:
-    *numbers, total, members, held, share, state, _since, tag, arrival, cost = text.split(" ")
-    virtual_time, max_stride, weight = map(float, numbers)
+    *numbers, members, held, share, state, _since, tag, finish, arrival, cost = text.split(" ")
+    virtual_time, max_stride, _highest, weight, total = map(float, numbers)
     counts = int(total), int(members), int(held), int(share)
     stand, reserved = _state(state)
     return InnerNodeRow(
@@ -212,6 +216,7 @@ def _inner_node(name: str, text: str) -> InnerNodeRow:
         stand,
         reserved,
         float(tag),
+        _number(finish),
         _arrival(arrival),
         float(cost),
     )

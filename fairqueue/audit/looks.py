@@ -70,7 +70,7 @@ def _record_of(a: Audit, where: Where) -> object:
     kind, *names = where or ("",)
     if kind == "entry" and names[0] in {"ready", "reserved"}:
         return _record(a, names[-1][_ARRIVAL:])
-    if kind == "entry" and names[0] in {"finish", "indebted"}:
+    if kind == "entry" and names[0] == "indebted":
         return _record(a, names[-1])
     if kind == "entry" and names[0] in {"expiring", "scheduled"}:
         return _record(a, names[1])

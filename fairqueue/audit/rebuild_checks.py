@@ -37,7 +37,7 @@ def _i11_fields_can_be_read(a: Audit) -> Iterator[Found]:
 
 def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
     for queue, node in a.space.nodes.items():
-        if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "finish", "ready")):
+        if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "indebted", "ready")):
             text = f"queue {decode(queue)!r} is marked as unused and is not empty"
             yield ("node", queue), text
 

@@ -88,7 +88,7 @@ def _serve_queue(fence: int, marks: bytes = b"") -> Damage:
 
     def damage(engine: Engine) -> object:
         key = engine.keys.key("shard")
-        record = engine.command("HGET", key, "queue:q")[:32] + struct.pack("<d", fence)
+        record = engine.command("HGET", key, "queue:q")[:48] + struct.pack("<d", fence)
         return engine.command("HSET", key, "queue:q", record + marks)
 
     return damage
@@ -178,7 +178,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "the keys have no format": ("I13", _change_shard(-8, b"")),
     "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
     "a flow that is put off has no timer": ("I1", _a_ready_flow_is("put_off")),
-    "a finish tag has no flow": ("I11", _run("ZADD", ("finish", "q"), 1.0, "ghost")),
+    "a debt has no flow": ("I11", _run("ZADD", ("indebted", "q"), 1.0, "ghost")),
     "a letter has no age": ("I11", _run("DEL", ("dead_letters_by_age", "busy {1}"))),
     "a notice has no letter": ("I11", _run("ZADD", ("unreported", "q"), 1.0, "a x")),
     "a set of ended ids is left": ("I11", _run("SADD", ("ended", "7"), "x")),
@@ -256,9 +256,9 @@ SHARED_DAMAGES: dict[str, tuple[str, Damage]] = {
         "I10",
         _put("shared_limits", "@org", "- 0 - q@org<"),
     ),
-    "an inner node weighs too much": ("I5", _change_node(3, "7000000")),
-    "an inner node counts a member that is not there": ("I5", _change_node(4, "9")),
-    "an inner node counts a member that is not held back": ("I5", _change_node(5, "9")),
+    "an inner node weighs too much": ("I5", _change_node(4, "7000000")),
+    "an inner node counts a member that is not there": ("I5", _change_node(5, "9")),
+    "an inner node counts a member that is not held back": ("I5", _change_node(6, "9")),
     "an inner node is not in its node": ("I1", _run("DEL", ("ready", "q"))),
     "an inner node is not listed": (
         "I3",

@@ -68,7 +68,7 @@ def test_a_charge_that_fails_ends_no_lease(world: World, worker: Worker) -> None
     world.publish_many(2)
     leases = worker.take(2)
     world.clock.advance(20)
-    with failing(world.store.engine, name="ZINCRBY"):
+    with failing(world.store.engine, name="HGET"):
         assert worker.beat(*leases, seconds=9.0) == Renewed(frozenset())
     assert world.store.snapshot().set_aside == {"failure": 2}
     world.clock.advance(20)

@@ -67,6 +67,15 @@ def test_it_goes_on_beside_waiting_work(world: World, worker: Worker) -> None:
     assert [worker.take_one().job.workspace for _ in range(3)] == ["b", "a", "a"]
 
 
+def test_it_goes_on_beside_work_that_is_held_back(world: World, worker: Worker) -> None:
+    """One that comes later does not go far ahead of a workspace that waits at its limit."""
+    _owe(world, worker)
+    world.limit("a", weight=0.001, concurrency=0)
+    world.publish("a")
+    world.publish("b")
+    assert _virtual_time(world) > OLD
+
+
 def test_each_queue_starts_again_by_itself(world: World, worker: Worker) -> None:
     """What happens in another queue is no concern of it."""
     _grow_old(world, worker)

@@ -35,18 +35,30 @@ function Order.stride(entity, flow)
   return flow.cost == '0' and 0 or Fairness.stride(flow.cost, entity.weight)
 end
 
--- The tag of the last start, as text; nil: none, or forgotten.
-function Order.finish_tag_of(entity, flow)
-  if flow.finish_tag == nil then
-    flow.finish_tag = call('ZSCORE', K.finish(flow.node), entity.name)
-  end
-  return flow.finish_tag or nil
+-- The tag of the last start; nil: none, or forgotten. One that is idle owes nothing, also where
+-- virtual time has started again since.
+function Order.finish_tag_of(flow)
+  local finish_tag = tonumber(flow.finish_tag)
+  if not finish_tag or flow.state ~= 'idle' then return finish_tag end
+  return min(finish_tag, Records.node(flow.node).virtual_time)
 end
 
-function Order.set_finish_tag(entity, flow, finish_tag)
-  if finish_tag ~= flow.tag then finish_tag = int(finish_tag) end
-  flow.finish_tag = finish_tag
-  call('ZADD', K.finish(flow.node), finish_tag, entity.name)
+-- Nothing waits here, and its finish tag is ahead of virtual time; while it is there, its flow is.
+function Order.mark_indebted(entity, flow)
+  local node, debt = Records.node(flow.node), flow.finish_tag
+  call('ZADD', K.indebted(node.id), debt, entity.name)
+  if not node.up and tonumber(debt) < node.least_debt then
+    node.least_debt, node.dirty = tonumber(debt), true
+  end
+  Order.set_state(flow, 'idle_with_debt')
+end
+
+-- A flow that is held back or busy is in no set, but virtual time may have to catch up with it.
+function Order.note_highest(flow)
+  local node, finish_tag = Records.node(flow.node), tonumber(flow.finish_tag)
+  if finish_tag and finish_tag > node.highest then
+    node.highest, node.dirty = finish_tag, true
+  end
 end
 
 -- A ready flow is put off: its finish tag says where it stood, in the nodes above as well, so that
@@ -57,7 +69,7 @@ function Order.put_off(entity, flow)
   flow.is_clear = nil -- it may have come back and started a job in this very call
   repeat
     local base = flow.arrival and flow.tag - Order.stride(entity, flow)
-    if base then Order.set_finish_tag(entity, flow, base) end
+    if base then flow.finish_tag = int(base) end
     entity, flow = flow.up, flow.up
   until not (flow and flow.up)
 end
@@ -95,14 +107,21 @@ function Order.runnable_since(flow)
   return since
 end
 
-function Order.catch_up(node)
+-- Where nothing is ready; nil: no flow is in debt, and the queue has only jobs that come now.
+function Order.highest_finish_tag(node, coming)
+  local debt = call('ZREVRANGE', K.indebted(node.id), '0', '0', 'WITHSCORES')[2]
+  if debt or call('HLEN', K.jobs(node.queue)) > coming then return max(node.highest, debt or 0) end
+  node.highest = 0
+end
+
+function Order.catch_up(node, coming)
   local head, entity, flow = call('ZRANGE', K.ready(node.id), '0', '0', 'WITHSCORES')
   local member, head_tag = head[1], tonumber(head[2])
   if member and head_tag <= node.virtual_time then return end -- it does not rise to less
   if member then entity, flow = Order.head_of(node, member) end
-  local highest = not entity and call('ZREVRANGE', K.finish(node.id), '0', '0', 'WITHSCORES')[2]
+  local highest = not entity and Order.highest_finish_tag(node, coming)
   local tag, stride = entity and tonumber(flow.tag), entity and Order.stride(entity, flow)
-  local virtual_time = Fairness.caught_up(node.virtual_time, tag, stride, tonumber(highest or nil))
+  local virtual_time = Fairness.caught_up(node.virtual_time, tag, stride, highest or nil)
   local rises = virtual_time > node.virtual_time and node.id == node.queue
   local present = rises and Across.present(node.queue)
   if present then virtual_time = max(node.virtual_time, min(virtual_time, present)) end
@@ -114,11 +133,11 @@ end
 function Order.enter(entity, flow, cost)
   if flow.up and flow.up.gone then Records.rejoin(flow) end
   local node, state = S.nodes[flow.node] or Records.node(flow.node), flow.state
-  if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
   if state == 'idle' or state == 'idle_with_debt' or state == 'busy' or state == 'paused' then
-    Order.catch_up(node)
+    Order.catch_up(node, 1)
   end
-  local finish_tag = tonumber(flow.finish_tag or Order.finish_tag_of(entity, flow))
+  if state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
+  local finish_tag = Order.finish_tag_of(flow)
   if flow.arrival and (cost == 0 or flow.cost == '0') then Order.leave(entity, flow) end
   flow.has_started, flow.cost = nil, int(cost)
   if not flow.arrival then
@@ -133,23 +152,25 @@ function Order.enter(entity, flow, cost)
   S.touched_queues[node.queue] = true
 end
 
--- Move the finish tag, and the tag with it, by what was used more or less than charged. There is a
--- finish tag: it is not forgotten while a lease lives.
+-- Move the finish tag, and the tag with it, by what was used more or less than charged.
 function Order.charge(ws, lane_key, used)
   if used == 0 then return end
   local flow = Records.flow(ws, lane_key)
   if flow.up then Order.charge_levels(ws, flow, used) else Order.shift(ws, flow, used) end
 end
 
+-- While a lease lives there is a finish tag, unless the record was lost or the task's limit is new.
 function Order.shift(entity, flow, used)
-  local by = int(Fairness.whole(used / entity.weight))
-  entity.dirty = true
-  flow.finish_tag = call('ZINCRBY', K.finish(flow.node), by, entity.name)
+  local by, state = Fairness.whole(used / entity.weight), flow.state
+  local node = S.nodes[flow.node] or Records.node(flow.node)
+  local finish_tag = (Order.finish_tag_of(flow) or node.virtual_time) + by
+  flow.finish_tag, entity.dirty = int(finish_tag), true
   if flow.arrival then
-    flow.tag = call('ZINCRBY', K.ready(flow.node), by, Order.member_of(entity, flow))
-  end
-  if flow.reserved then
-    call('ZINCRBY', K.reserved(flow.node), by, Order.member_of(entity, flow))
+    Order.insert(entity, flow, flow.tag + by)
+  elseif state ~= 'idle' and state ~= 'idle_with_debt' then
+    Order.note_highest(flow)
+  elseif finish_tag > node.virtual_time then
+    Order.mark_indebted(entity, flow)
   end
 end
 
@@ -203,25 +224,16 @@ function Order.price(ws, flow, task)
   return int(own and guess or Fairness.FLOOR), guess
 end
 
--- Where a start moves virtual time: to its tag. A guess moves it to the next flow from there on at
--- most; with no other flow, by what is charged. Flows of unknown cost there came after any other.
+-- Where a start moves virtual time: to its tag. A guess moves it to the next flow ahead of it at
+-- most; with none, by what is charged.
 function Order.reach(entity, flow, guess)
-  if flow.cost ~= '0' then return tonumber(flow.tag) end
-  local node, own = Records.node(flow.node), Order.member_of(entity, flow)
-  local from = max(node.virtual_time, tonumber(flow.tag))
-  for _, least in ipairs({ int(from), '(' .. int(from) }) do
-    local two = call('ZRANGEBYSCORE', K.ready(node.id), least, '+inf', 'WITHSCORES',
-      'LIMIT', '0', '2')
-    local at = two[1] == own and 3 or 1
-    if not two[at] then
-      return max(from, flow.tag + Fairness.stride(Fairness.FLOOR, entity.weight))
-    end
-    local tag, _, other = tonumber(two[at + 1]), Order.head_of(node, two[at])
-    if tag > from or other.cost ~= '0' then
-      return min(tag, flow.tag + Fairness.stride(guess, entity.weight))
-    end
-  end
-  return from
+  local tag = tonumber(flow.tag)
+  if flow.cost ~= '0' then return tag end
+  local from = max(Records.node(flow.node).virtual_time, tag)
+  local ahead = call('ZRANGEBYSCORE', K.ready(flow.node), '(' .. int(from), '+inf', 'WITHSCORES',
+    'LIMIT', '0', '1')[2]
+  if ahead then return min(tonumber(ahead), tag + Fairness.stride(guess, entity.weight)) end
+  return max(from, tag + Fairness.stride(Fairness.FLOOR, entity.weight))
 end
 
 function Order.drop(node, member)
@@ -232,22 +244,19 @@ end
 -- A new weight rescales the distances from virtual time, as if old charges had been made under it.
 function Order.reweigh(entity, flow, ratio)
   local virtual_time = Records.node(flow.node).virtual_time
-  local finish_tag = Order.finish_tag_of(entity, flow)
+  local finish_tag = Order.finish_tag_of(flow)
   if finish_tag then
-    Order.set_finish_tag(entity, flow, Fairness.rescaled(finish_tag, virtual_time, ratio))
+    flow.finish_tag = int(Fairness.rescaled(finish_tag, virtual_time, ratio))
+    if flow.state == 'idle_with_debt' then Order.mark_indebted(entity, flow) end
   end
   if flow.arrival then
     Order.insert(entity, flow, Fairness.rescaled(flow.tag, virtual_time, ratio))
   end
 end
 
--- What is used is charged at each level. A task that has lost its limit may have forgotten a finish
--- tag.
+-- What is used is charged at each level.
 function Order.charge_levels(entity, flow, used)
   while true do
-    if not Order.finish_tag_of(entity, flow) then
-      Order.set_finish_tag(entity, flow, Records.node(flow.node).virtual_time)
-    end
     Order.shift(entity, flow, used)
     entity, flow = flow.up, flow.up
     if not flow.up then return end

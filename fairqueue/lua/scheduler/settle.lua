@@ -2,11 +2,6 @@
 -- that. No other module puts a flow into a ready set or takes one out.
 local FLOWS_AT_ONCE = 4 -- flows of a workspace that one call moves to another group
 
-function Settle.forget(ws, flow)
-  call('ZREM', K.finish(flow.node), ws.name)
-  Settle.unmark_idle(ws, flow)
-end
-
 function Settle.unmark_idle(entity, flow)
   if flow.state == 'idle_with_debt' then call('ZREM', K.indebted(flow.node), entity.name) end
 end
@@ -14,20 +9,19 @@ end
 -- An empty flow: its finish tag is forgotten once it is behind virtual time, nothing waits and no
 -- lease lives.
 function Settle.retire(ws, flow)
+  local runs = flow.has_started
   Order.leave(ws, flow)
-  local finish_tag = Order.finish_tag_of(ws, flow)
-  if finish_tag and flow.task and Limits.of_task(flow.task) then
-    if Settle.is_busy(ws, flow) then return true end
-  elseif finish_tag and Limits.usage_of(ws) > 0 then
-    if flow.state ~= 'idle_with_debt' then Order.set_state(flow, 'idle') end
+  local finish_tag = Order.finish_tag_of(flow)
+  local is_limited = finish_tag and flow.task and Limits.of_task(flow.task)
+  if is_limited and Settle.is_busy(ws, flow) then return true end
+  if finish_tag and finish_tag > Records.node(flow.node).virtual_time then
+    if flow.state ~= 'idle_with_debt' then Order.mark_indebted(ws, flow) end
     return true
   end
-  if finish_tag and tonumber(finish_tag) > Records.node(flow.node).virtual_time then
-    call('ZADD', K.indebted(flow.node), finish_tag, ws.name)
-    Order.set_state(flow, 'idle_with_debt')
-    return true
-  end
-  Settle.forget(ws, flow)
+  Settle.unmark_idle(ws, flow)
+  if not finish_tag or is_limited or not (runs or Limits.usage_of(ws) > 0) then return false end
+  Order.set_state(flow, 'idle')
+  return true
 end
 
 function Settle.flow(ws, flow, block, is_below)
@@ -38,6 +32,7 @@ function Settle.flow(ws, flow, block, is_below)
     Order.leave(ws, flow)
     Settle.unmark_idle(ws, flow)
     Order.set_state(flow, block)
+    Order.note_highest(flow)
     ws.waits = true
   elseif not flow.arrival or flow.has_started then
     Order.enter(ws, flow, Order.cost_of(ws, flow))
@@ -88,7 +83,7 @@ function Settle.start(ws, flow, cost, guess)
   node.dirty, ws.dirty = true, true
   if flow.up then Settle.start_above(node, cost, guess) end
   flow.has_started = true
-  Order.set_finish_tag(ws, flow, flow.tag)
+  flow.finish_tag = flow.tag
   Settle.workspace(ws)
 end
 
@@ -97,6 +92,7 @@ function Settle.is_busy(ws, flow)
   if SharedLimits.running(ws, flow) == 0 then return false end
   Settle.unmark_idle(ws, flow)
   Order.set_state(flow, 'busy')
+  Order.note_highest(flow)
   return true
 end
 
@@ -110,7 +106,7 @@ function Settle.start_above(b, cost, guess)
     end
     b.up.max_stride = Fairness.largest_stride(b.up.max_stride, stride)
     b.up.dirty, b.dirty = true, true
-    Order.set_finish_tag(b, b, b.tag + Fairness.whole((cost - b.cost) / b.weight))
+    b.finish_tag = int(b.tag + Fairness.whole((cost - b.cost) / b.weight))
     Order.leave(b, b)
     b = b.up
   end
@@ -151,6 +147,7 @@ function Settle.node(b)
     Order.leave(b, b)
     Settle.unmark_idle(b, b)
     Order.set_state(b, block)
+    Order.note_highest(b)
   elseif not b.arrival then
     local _, flow = Order.head_of(b)
     Order.enter(b, b, tonumber(flow.cost))
@@ -172,13 +169,16 @@ end
 -- An inner node with no runnable member is forgotten as a workspace is.
 function Settle.retire_node(b)
   Order.leave(b, b)
-  local finish_tag = Order.finish_tag_of(b, b)
+  local finish_tag = Order.finish_tag_of(b)
   -- A member runs, or is blocked by a limit or a pause of its own.
   if call('ZCARD', K.indebted(b.id)) < b.members then
     Settle.unmark_idle(b, b)
-    return Order.set_state(b, b.held > 0 and 'at_task_limit' or b.total > 0 and 'busy' or 'idle')
+    Order.note_highest(b)
+    local owes = finish_tag and finish_tag > b.up.virtual_time
+    return Order.set_state(b,
+      b.held > 0 and 'at_task_limit' or (b.total > 0 or owes) and 'busy' or 'idle')
   end
-  if b.members > 0 or finish_tag and tonumber(finish_tag) > b.up.virtual_time then
+  if b.members > 0 or finish_tag and finish_tag > b.up.virtual_time then
     return Settle.mark_node_indebted(b, finish_tag)
   end
   Settle.forget_node(b)
@@ -186,16 +186,14 @@ end
 
 -- Every member is idle: virtual time rises to where the next to come would lift it.
 function Settle.mark_node_indebted(b, finish_tag)
-  local highest = call('ZREVRANGE', K.finish(b.id), '0', '0', 'WITHSCORES')[2]
+  local highest = call('ZREVRANGE', K.indebted(b.id), '0', '0', 'WITHSCORES')[2]
   b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
   -- One without a finish tag gets one: virtual time must not start again before it is forgotten.
-  if not finish_tag then Order.set_finish_tag(b, b, b.up.virtual_time) end
-  call('ZADD', K.indebted(b.node), b.finish_tag, b.id)
-  Order.set_state(b, 'idle_with_debt')
+  b.finish_tag = int(finish_tag or b.up.virtual_time)
+  Order.mark_indebted(b, b)
 end
 
 function Settle.forget_node(b)
-  call('ZREM', K.finish(b.node), b.id)
   Settle.unmark_idle(b, b)
   Order.set_state(b, 'idle')
   if b.gone then return end
@@ -285,15 +283,16 @@ end
 
 -- A flow moves to the node of its new group. It keeps what it has used too much, and no credit.
 function Settle.change_node(ws, flow)
-  local node, finish_tag = Records.node(flow.node), Order.finish_tag_of(ws, flow)
-  local ahead = finish_tag and max(0, tonumber(finish_tag) - node.virtual_time)
+  local node, finish_tag = Records.node(flow.node), Order.finish_tag_of(flow)
+  local ahead = finish_tag and max(0, finish_tag - node.virtual_time)
   Order.leave(ws, flow)
-  Settle.forget(ws, flow)
+  Settle.unmark_idle(ws, flow)
   if flow.up then Settle.member(ws, flow, false) end
   flow.node, flow.up, flow.share, flow.finish_tag, flow.state = flow.lane_key, nil, nil, nil, 'idle'
   flow.is_behind, ws.dirty = nil, true
   if ws.parent or flow.task then Records.join_node(ws, flow) end
   if ahead then
-    Order.set_finish_tag(ws, flow, Records.node(flow.node).virtual_time + ahead)
+    flow.finish_tag = int(Records.node(flow.node).virtual_time + ahead)
+    if ahead > 0 then Order.mark_indebted(ws, flow) end
   end
 end

@@ -2,28 +2,33 @@
 -- until they are needed: to format one costs as much as a command. A record that cannot be read is
 -- set aside, and its place starts again. workspace_records.lua has the form of a workspace's.
 --
--- Node of a queue: virtual_time max_stride last_start start_interval last_fence, packed;
---     [~resumed][/unused]
+-- Node of a queue: virtual_time max_stride highest least_debt last_start start_interval last_fence,
+--     packed; [~resumed][/unused]
+--   highest: finish tag that was held back or busy here; least_debt: none here is in debt below it;
 --   last_fence: of its last dispatch; resumed: when a pause ended; unused: see rebuild_pages.lua
 -- Inner node, of a task with a limit or of a group: queue/task, queue@group or queue/task@group
---   virtual_time max_stride weight total members held share state since tag arrival cost
+--   virtual_time max_stride highest weight total members held share state since tag finish
+--   arrival cost
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
+Records.NO_DEBT = 9007199254740992 -- above every tag
 local MANY_FLOWS = 4000 -- as long is the record of a workspace which has many of them
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
 local PLAIN_HEAD = '1 0 0 0 - -' -- most have neither weight, rate, capacity nor anything scheduled
-local QUEUE_NODE, QUEUE_MARKS = '<ddddd', '^~?([%d.]*)/?(%S*)$' -- the latter behind 40 bytes
-local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$'
+local QUEUE_NODE, QUEUE_MARKS = '<ddddddd', '^~?([%d.]*)/?(%S*)$' -- the latter behind 56 bytes
+local INNER_NODE = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) '
+  .. '(%S+)$'
 
 -- Read flows from their text into a list; of many, none reads the node above it.
 function Records.add_flows(ws, text, flows, are_many)
-  for lane_key, state, since, tag, arrival, cost, lanes, holes in
-    gmatch(text, ';(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^; ]*)([^;]*)') do
+  for lane_key, state, since, tag, finish, arrival, cost, lanes, holes in
+    gmatch(text, ';(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ([^; ]*)([^;]*)') do
     local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
-      since = since, tag = tag, arrival = arrival, cost = cost, lanes = lanes }
+      since = since, tag = tag, finish_tag = finish, arrival = arrival, cost = cost, lanes = lanes }
     if arrival == '-' then flow.arrival = nil end
+    if finish == '-' then flow.finish_tag = nil end
     if state == 'reserved' then flow.state, flow.reserved = 'ready', true end
     if holes ~= '' then flow.holes = WorkspaceRecords.read_holes(holes) end
     insert(flows, flow)
@@ -120,18 +125,19 @@ function Records.node(queue)
   if node then return node end
   if find(queue, '[/@]') then return Records.inner_node(queue) end
   local text = Shard.field('queue:' .. queue)
-  local virtual_time, max_stride, last_start, start_interval, last_fence =
+  local virtual_time, max_stride, highest, least_debt, last_start, start_interval, last_fence =
     unpacked(QUEUE_NODE, text)
   local resumed, unused
-  if virtual_time and #text > 40 then resumed, unused = match(text, QUEUE_MARKS, 41) end
+  if virtual_time and #text > 56 then resumed, unused = match(text, QUEUE_MARKS, 57) end
   if not virtual_time then
     if text then Shard.set_aside('queue', queue, text) end
-    virtual_time, max_stride, last_start, start_interval, last_fence = 0, 0, 0, 0, 0
+    virtual_time, max_stride, highest, least_debt = 0, 0, 0, 0
+    last_start, start_interval, last_fence = 0, 0, 0
   end
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
-    virtual_time = virtual_time, max_stride = max_stride, last_start = last_start,
-    start_interval = start_interval, last_fence = last_fence, resumed = resumed or '',
-    unused = unused ~= '' and unused or nil }
+    virtual_time = virtual_time, max_stride = max_stride, highest = highest,
+    least_debt = least_debt, last_start = last_start, start_interval = start_interval,
+    last_fence = last_fence, resumed = resumed or '', unused = unused ~= '' and unused or nil }
   S.nodes[queue] = node
   return node
 end
@@ -147,14 +153,15 @@ end
 -- The same where a claim has found nothing there.
 function Records.note_claim(queue)
   local text = not S.nodes[queue] and Shard.field('queue:' .. queue)
-  if not text or find(text, '/', 41, true) then Records.register(queue) end
+  if not text or find(text, '/', 57, true) then Records.register(queue) end
 end
 
 function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
-  local text = struct.pack(QUEUE_NODE, node.virtual_time, node.max_stride,
-    tonumber(node.last_start), tonumber(node.start_interval), tonumber(node.last_fence))
+  local text = struct.pack(QUEUE_NODE, node.virtual_time, node.max_stride, node.highest,
+    node.least_debt, tonumber(node.last_start), tonumber(node.start_interval),
+    tonumber(node.last_fence))
   if node.resumed ~= '' then text = text .. '~' .. node.resumed end
   if node.unused then text = text .. '/' .. node.unused end
   Shard.put('queue:' .. node.queue, text)
@@ -198,14 +205,16 @@ function Records.inner_node(id)
     text = nil
   end
   local b = known or { id = id, name = id }
-  b.queue, b.lane_key, b.finish_tag, b.reserved = queue, queue .. task, nil, nil
+  b.queue, b.lane_key, b.reserved = queue, queue .. task, nil
   b.limit_key = group ~= '' and group or task
   local up = group == '' and queue or queue .. task
   b.up = up == queue and Records.register(queue) or Records.inner_node(up)
   b.node = up
-  local virtual_time, max_stride, weight, total, members, held, share, state, since, tag, arrival,
-    cost = match(text or ('0 0 1 0 0 0 0 idle ' .. now_text .. ' 0 - 0'), INNER_NODE)
+  local virtual_time, max_stride, highest, weight, total, members, held, share, state, since, tag,
+    finish, arrival, cost =
+    match(text or ('0 0 0 1 0 0 0 0 idle ' .. now_text .. ' 0 - - 0'), INNER_NODE)
   b.virtual_time, b.max_stride = tonumber(virtual_time), tonumber(max_stride)
+  b.highest, b.finish_tag = tonumber(highest), finish ~= '-' and finish or nil
   b.weight, b.share = tonumber(weight), tonumber(share)
   b.total, b.members, b.held = tonumber(total), tonumber(members), tonumber(held)
   b.state, b.since, b.tag, b.cost = state, since, tag, cost
@@ -225,9 +234,10 @@ end
 
 function Records.save_inner_node(b)
   if b.gone then return end
-  local weights = { int(b.virtual_time), int(b.max_stride), num(b.weight), format('%.0f', b.total),
-    int(b.members), int(b.held), format('%.0f', b.share) }
-  local stand = { b.reserved and 'reserved' or b.state, b.since, b.tag, b.arrival or '-', b.cost }
+  local weights = { int(b.virtual_time), int(b.max_stride), int(b.highest), num(b.weight),
+    format('%.0f', b.total), int(b.members), int(b.held), format('%.0f', b.share) }
+  local stand = { b.reserved and 'reserved' or b.state, b.since, b.tag, b.finish_tag or '-',
+    b.arrival or '-', b.cost }
   call('HSET', K.inner_nodes(), b.id, concat(weights, ' ') .. ' ' .. concat(stand, ' '))
 end
 

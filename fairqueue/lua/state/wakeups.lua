@@ -104,6 +104,7 @@ function Wakeups.unwatch(owner, queues, poll_seconds)
   local meta = Shard.load()
   if meta.watcher ~= owner and meta.watcher ~= '!' .. owner then return end
   Wakeups.resign()
+  if meta.due > (now + poll_seconds) * 1000000 then return end
   local at = tonumber(call('ZRANGE', K.timer(), '0', '0', 'WITHSCORES')[2])
   if not at or at > now + poll_seconds then return end
   for _, queue in ipairs(queues) do Wakeups.expect(queue, at) end

@@ -4,9 +4,11 @@
 -- An estimate of a task's duration: task=microseconds
 -- move: while it moves between groups, what is done and with which other group, see
 -- Settle.change_group: >group/cursor, <group/cursor or =group/cursor
--- A flow is how a workspace stands in one node: lane_key state since tag arrival cost lanes
+-- A flow is how a workspace stands in one node: lane_key state since tag finish
+--     arrival cost lanes
 --   lane_key: a queue, or queue/task for a task that has a limit of its own; behind it an @ while
 --     the flow is still in the group that its workspace has left
+--   finish: the tag of its last start, F; '-': it has none
 --   state: ready, reserved (ready, and below its reserve), at_limit, at_task_limit (at its task's
 --     limit per workspace), paused, rate, task_rate (its task's per workspace), busy (nothing waits
 --     here, some of it runs), idle, idle_with_debt (idle, and its finish tag is ahead of virtual
@@ -15,9 +17,10 @@
 --   lanes: the priorities in use, each with + where jobs have come back; a space and
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
-local PLAIN = '^1 0 0 0 %- %-|;([^ /]+) ([%l_]+) (%S+) (%S+) (%S+) (%S+) ([%d,+]*)|([^|]*)$'
+local PLAIN = '^1 0 0 0 %- %-|;([^ /]+) ([%l_]+) (%S+) (%S+) (%S+) (%S+) (%S+) '
+  .. '([%d,+]*)|([^|]*)$'
 
-local ONE_LANE = '^%S+ %S+ %S+ %S+ %- [^|]*|;([^; @]+) %S+ %S+ %S+ %S+ %S+ (%d+)|'
+local ONE_LANE = '^%S+ %S+ %S+ %S+ %- [^|]*|;([^; @]+) %S+ %S+ %S+ %S+ %S+ %S+ (%d+)|'
 
 -- The lane key and priority of the only lane, where no job is scheduled, has come back or has left
 -- a hole; nil: there is more.
@@ -28,11 +31,11 @@ end
 -- Most have no weight, rate, capacity or timer, and one flow, in the node of a queue; nil: it is
 -- another. The table is made at its full size.
 function WorkspaceRecords.plain(name, raw)
-  local lane_key, state, since, tag, arrival, cost, lanes, estimates = match(raw, PLAIN)
+  local lane_key, state, since, tag, finish, arrival, cost, lanes, estimates = match(raw, PLAIN)
   if not lane_key or state == 'reserved' then return nil end
   local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
-    since = since, tag = tag, arrival = arrival ~= '-' and arrival or nil, cost = cost,
-    lanes = lanes }
+    since = since, tag = tag, finish_tag = finish ~= '-' and finish or nil,
+    arrival = arrival ~= '-' and arrival or nil, cost = cost, lanes = lanes }
   return { name = name, raw = raw, flows = { flow }, duration_estimates = estimates, weight = '1',
     tat = '0', last_start = '0', start_interval = '0', limits = false, dirty = false,
     known_task = false, known = false, follows = false, others = false, waits = false,
@@ -42,7 +45,7 @@ end
 function WorkspaceRecords.flow(f)
   local text = ';' .. f.lane_key .. (f.is_behind and '@ ' or ' ')
     .. (f.reserved and 'reserved' or f.state) .. ' ' .. f.since .. ' ' .. f.tag .. ' '
-    .. (f.arrival or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
+    .. (f.finish_tag or '-') .. ' ' .. (f.arrival or '-') .. ' ' .. f.cost .. ' ' .. f.lanes
   return f.holes and text .. WorkspaceRecords.holes_text(f.holes) or text
 end
 

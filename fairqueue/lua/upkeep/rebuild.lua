@@ -36,9 +36,7 @@ end
 function Rebuild.stand(entity, flow)
   local node, name = flow.node, entity.name
   if flow.up and flow.up.up and flow.up.members < 1 then Records.rejoin(flow) end -- it was lost
-  if flow.state == 'idle_with_debt' and not call('ZSCORE', K.indebted(node), name) then
-    Order.set_state(flow, 'idle')
-  end
+  if flow.state == 'idle_with_debt' then Order.mark_indebted(entity, flow) end
   if not flow.arrival then return end
   local member, tag = Order.member_of(entity, flow), tonumber(flow.tag)
   local has_reserved = flow.reserved or Limits.any('reserves')

@@ -42,6 +42,7 @@ function RebuildFound.queue(queue)
   for i = 2, #running, 2 do highest = max(highest, tonumber(running[i]) or 0) end
   if last > newest or highest > last then node.last_fence = int(newest) end
   node.dirty, S.touched_queues[queue] = true, true
+  node.least_debt = 0 -- the next claim looks
   call('DEL', K.token(queue)) -- it has one again if there is work
   return 'settled'
 end
@@ -147,9 +148,8 @@ function RebuildFound.complete(l)
   call('HSET', K.slots_of_queue(l.queue), l.id, l.fence)
   RebuildFound.queue(l.queue)
   local flow = Records.flow(ws, l.lane_key)
-  if not Order.finish_tag_of(ws, flow) then -- its flow is there while it runs
-    Order.set_finish_tag(ws, flow, num(Records.node(flow.node).virtual_time))
-  end
+  -- its flow is there while it runs
+  flow.finish_tag = flow.finish_tag or int(Records.node(flow.node).virtual_time)
   Settle.shared_limits(SharedLimits.move('SADD', ws, l))
   Settle.workspace(ws)
 end
@@ -185,7 +185,6 @@ end
 -- Whether an entry is sound by now. A member of a ready set has its arrival, which is never given
 -- again. A slot is written again if its lease holds it, and when a job expires by its record.
 function RebuildFound.is_sound(kind, name, member)
-  if kind == 'finish' then return RebuildFound.stands_in(name, member) end
   if kind == 'indebted' then
     local flow = RebuildFound.stands_in(name, member)
     return flow and flow.state == 'idle_with_debt'

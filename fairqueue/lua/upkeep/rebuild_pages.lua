@@ -32,7 +32,7 @@ function RebuildPages.look_at(found, look)
 end
 
 function RebuildPages.is_unused(queue)
-  return call('EXISTS', K.ready(queue), K.finish(queue), K.jobs(queue), K.slots_of_queue(queue),
+  return call('EXISTS', K.ready(queue), K.indebted(queue), K.jobs(queue), K.slots_of_queue(queue),
     K.unreported(queue)) == 0
 end
 

@@ -171,6 +171,7 @@ end
 -- Settle flows that are idle with a debt which virtual time has passed, at most `most`; return how
 -- many.
 function Tick.indebted(node, most)
+  if not node.up and node.least_debt > node.virtual_time then return 0 end
   local until_then, debts, n = int(node.virtual_time), K.indebted(node.id), 0
   for _, name in ipairs(call('ZRANGEBYSCORE', debts, '-inf', until_then, 'LIMIT', '0', most)) do
     if n >= most then break end
@@ -183,6 +184,10 @@ function Tick.indebted(node, most)
       n = n + 1
     end
   end
+  if not node.up then
+    local least = call('ZRANGE', debts, '0', '0', 'WITHSCORES')[2]
+    node.least_debt, node.dirty = tonumber(least or Records.NO_DEBT), true
+  end
   return n
 end
 
@@ -192,16 +197,15 @@ end
 function Tick.rest(node)
   if now - node.last_fence / 1000000 < REST_SECONDS then return end -- fences are times
   local is_at_rest = call('EXISTS', K.ready(node.id), K.slots_of_queue(node.queue)) == 0
-  if is_at_rest then Order.catch_up(node) end
+  if is_at_rest then Order.catch_up(node, 0) end
 end
 
 -- Forget idle flows of a queue from which nothing was claimed, at most `most`; return how many.
 function Tick.forget_idle(queue, most)
-  local first = call('ZRANGE', K.indebted(queue), '0', '0', 'WITHSCORES')[2]
-  if not first then return 0 end
   local node = Records.node(queue)
+  if node.least_debt == Records.NO_DEBT then return 0 end
   Tick.rest(node)
-  return tonumber(first) > node.virtual_time and 0 or Tick.indebted(node, most)
+  return Tick.indebted(node, most)
 end
 
 -- Forget idle flows of every queue of a claim. A claim that found no job forgets more, and its

@@ -23,7 +23,7 @@ def _damage(core: Any, random: Random) -> None:
     damages: tuple[tuple[str | float, ...], ...] = (
         ("HDEL", key("workspaces"), name),
         ("DEL", key("ready", "celery")),
-        ("DEL", key("finish", "celery")),
+        ("DEL", key("indebted", "celery")),
         ("DEL", key("token", "celery")),
         ("HSET", key("progress"), "77", "nonsense"),
         ("ZADD", key("timer"), 1, "ghost"),
