@@ -44,6 +44,7 @@ notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that ch
   how far it has come; `acts` of operators; `retention` of dead letters;
   `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that named no
   workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when declared;
+  `places scope`, `workspace waiting wanted until …` of a queue or the total (`*`), 64 at most;
   since the store began: `imported kind`, `leases_expired`, `dead_…`, `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
@@ -91,8 +92,6 @@ requests | zset | ticket in flight, by lease end; one that waits, by the negativ
   | with its request; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
   | with its last waiting request
-permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
-  | with the last permit; rebuild
 schedule_times | zset | `runner workspace schedule`, by when a worker looks; `inf`: paused
   | with its schedule
 confirmed | string | touched before each wait for replicas | expires
@@ -104,8 +103,9 @@ jobs queue | hash | job: record of a waiting, scheduled or running job | with it
 token queue | list | at most one wake-up | when nothing is ready; with its queue
 permit_token queue | list | at most one, for owners that were refused a permit
   | when one takes it or is refused
-permits scope name | zset | permit, by its end; at the limit's home
-  | when freed or ended; rebuild
+permits scope name | zset | permit, by its end, at the limit's home; tat of its rate, and
+  `turn:since:until` of each refused, by -1
+  | expires
 slots_of_queue queue | hash | running job: fence | with its leases
 unreported queue | zset | `workspace job` of a dead letter, `!workspace job` of a cancelled one,
   by when a worker may take its notice | when reported; with its letter
@@ -129,8 +129,6 @@ returned workspace lane_key priority | zset | `task:id` that came back, by its f
   | with its jobs
 holes workspace lane_key priority | hash | element that is a hole: how often
   | at an end of the lane; with its last job
-kept_places scope | string | `workspace waiting wanted until;…` of a queue or the total (`*`),
-  64 at most | expires
 ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
 """)

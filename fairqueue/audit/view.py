@@ -115,8 +115,6 @@ class Audit:
         if not self.meta_can_be_read:
             meta, words = _NO_META, _NO_META[NUMBERS.size :].decode()
         self.beat, self.offset, window, *rest = NUMBERS.unpack_from(meta)
-        self.window = int(window)
-        """The last minute in which a job ended."""
         fence, arrival, _watched, due, self.rebuild_at = rest
         _gaps, _watcher, drain, *_ = words.split()
         self.last_fence, self.last_arrival = int(fence), int(arrival)
@@ -125,6 +123,8 @@ class Audit:
         self.due = due / 1e6
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""
+        self.window = int(window) or int(self.now // 60)
+        """The last minute in which a job ended, or now where the record does not say it."""
 
     def entries(self, kind: str) -> set[tuple[Any, ...]]:
         """Every entry of the keys of a kind: names, member, and the score or text that it has."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
 import threading
+from types import ModuleType
 
 import pytest
 import redis
@@ -13,7 +15,7 @@ from fairqueue import Limits
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.audit import audit, certain_findings, looks
+from fairqueue.audit import audit, certain_findings, checks, looks
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
@@ -134,3 +136,14 @@ def test_every_key_has_one_hash_tag(redis_client: redis.Redis, namespace: str) -
     world.publish("a:b {c}", "x}{", queue="q {2}", task="{t}")
     for key in redis_client.scan_iter(match="{*", count=1000):
         assert re.fullmatch(r"\{[^{}]+:\d+\}:[^{}]*", key.decode())
+
+
+@pytest.mark.parametrize("module", [checks, *checks.MODULES])
+def test_each_check_names_its_invariant(module: ModuleType) -> None:
+    """One without it would never be made."""
+    functions = [each for _, each in inspect.getmembers(module, inspect.isfunction)]
+    own = [each for each in functions if each.__module__ == module.__name__]
+    found = [each for each in own if str(inspect.signature(each)).endswith("Iterator[Found]'")]
+    assert {each for each in found if list(inspect.signature(each).parameters) == ["a"]} == {
+        check for check in checks.CHECKS if check.__module__ == module.__name__
+    }

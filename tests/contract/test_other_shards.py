@@ -60,6 +60,12 @@ def test_nothing_ready_has_no_head(world: World) -> None:
     assert [(stand.head, stand.seen) for stand in found.heads] == [(None, 7.0)]
 
 
+def test_a_queue_that_is_only_looked_at_leaves_nothing(world: World) -> None:
+    """It had no job here, so nothing would ever take away what is remembered of it."""
+    assert world.store.queue_heads(["never"], [(7.0, None)])[0].seen == 7.0
+    assert not world.command("HEXISTS", "shard", "across:never")
+
+
 def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:
     """Not behind a neighbour whose next job counts for much, and not in the past."""
     world.store.set_limits("workspace", "light", Limits(weight=0.001))

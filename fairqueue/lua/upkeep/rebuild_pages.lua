@@ -10,7 +10,7 @@ local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this lon
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
 local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'notes', 'shared_limits',
-  'indexed_tasks', 'jobs', 'task_rates', 'permit_turns', 'progress', 'workers' }
+  'indexed_tasks', 'jobs', 'task_rates', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -75,7 +75,6 @@ end
 -- Counts, kinds of queues, and what is known of a task, end in the time when they last changed; a
 -- mark does not, nor a note without a name or a time.
 function RebuildPages.count(key, name, text)
-  if name:sub(1, 1) == '#' or name == '' then return end
   if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
@@ -113,7 +112,7 @@ end
 function RebuildPages.look_of(kind)
   local looks = { unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
-    permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
+    progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
   return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
@@ -156,8 +155,8 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'limits' then
     Limits.forget()
     if name ~= 'settings' then Limits.list(name, call('HGET', K.limits(), name) or '') end
-  elseif kind == 'notes' then
-    call('HDEL', K.notes(), name)
+  elseif kind == 'notes' or kind == 'shard' then
+    call('HDEL', K[kind](), name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
