@@ -219,7 +219,7 @@ class FairQueue(Operators):
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
         self._similar_names.note(pair[0].workspace)
-        if not self.outages.is_away:
+        if self.settings.on_unknown_task == "reject" and not self.outages.is_away:
             self.registry.refuse(*pair)
         return pair
 
@@ -295,10 +295,8 @@ class FairQueue(Operators):
 
         With ``wait_seconds`` it blocks until there is at least one job, or the time is up. If a
         reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
-        ``has_waiter``: where it leases less, the caller arms a waiter of these queues: shards that
-        had no job a moment ago are then not asked, since what comes there ends the wait.
-        ``acks_early``: tasks whose jobs are acked early in the same step, unless limits over
-        several shards hold for them; :attr:`Lease.acked_early` tells which.
+        ``has_waiter``: the caller arms a waiter where it leases less: no shard is asked in vain.
+        ``acks_early``: tasks whose jobs it acks early, where it can: see :attr:`Lease.acked_early`.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
         check_queues(queues, n)
@@ -372,6 +370,7 @@ class FairQueue(Operators):
 
         The last 8,000 characters of ``details`` are kept, such as a traceback.
         """
+        seconds = seconds_from_zero("seconds", seconds)
         done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
         self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
         if not done:
@@ -384,6 +383,7 @@ class FairQueue(Operators):
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
         owner = owner or self._claimer.owner
+        progress = [(fence, seconds_from_zero("seconds", used)) for fence, used in progress]
         renewed = self._introduced.renew(self._connected(), progress, owner)
         self.tally.worked(progress, self.store.add_activity)
         return renewed

@@ -34,6 +34,8 @@ FADES_AFTER = 1_000  # events after which all earlier ones count half
 AHEAD = 2.0  # how many times as busy a workspace must be to take another's label
 
 MINUTE_SENT_EVERY, HOUR_SENT_EVERY = 10.0, 60.0
+MANY, FEW_SENT_EVERY = 30, 30.0
+"""Starts and rejections that are worth a call; fewer are sent later."""
 COUNTS = len(HAPPENINGS) + len(WAITS) + 1
 MOST_ROWS = 1_000  # until it is sent; what happens to other jobs meanwhile is one row
 LEAST_ROWS, JOBS_OF_A_ROW = 30, 10
@@ -109,11 +111,13 @@ class Unsent:
 
     def __init__(self) -> None:
         self._rows: Rows = {}
+        self._n = 0
         self._of_hour: Rows = {}
         self._sent = self._hour_sent = time.monotonic()
 
     def add(self, job: Key, what: str, n: int = 1) -> None:
         _row(self._rows, job)[HAPPENINGS.index(what)] += n
+        self._n += what in {"starts", "rejections"}
 
     def started(self, job: Key, waited_seconds: float | None) -> None:
         row = _row(self._rows, job)
@@ -124,8 +128,9 @@ class Unsent:
     def take(self, *, now: bool) -> Iterator[tuple[int, Happened]]:
         """Yield what is to be sent for a minute and an hour, and forget it: if due, or ``now``."""
         at = time.monotonic()
-        if self._rows and (now or at - self._sent >= MINUTE_SENT_EVERY):
-            rows, self._rows, self._sent = self._rows, {}, at
+        every = MINUTE_SENT_EVERY if self._n >= MANY else FEW_SENT_EVERY
+        if self._rows and (now or at - self._sent >= every):
+            rows, self._rows, self._sent, self._n = self._rows, {}, at, 0
             _join(self._of_hour, rows.items())
             yield 60, _busiest(rows)
         if self._of_hour and (now or at - self._hour_sent >= HOUR_SENT_EVERY):

@@ -48,6 +48,7 @@ from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
 from fairqueue.operate.dead import DeadLetters
+from fairqueue.operate.jobs import signal_running
 from fairqueue.rows import DeadFilter
 from fairqueue.schedules._definition import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due as due_tick
@@ -811,7 +812,8 @@ class Moves(RuleBasedStateMachine):
         if not running:
             self._purge(None, workspace, cancelled=True)
             return
-        signalled = self.both(lambda store: sum(store.cancel_running(workspace)))
+        names = {"workspace": workspace}
+        signalled = self.both(lambda store: sum(signal_running(store, names)))
         assert signalled == self.model.cancel_running(workspace)
 
     @rule(
