@@ -400,6 +400,18 @@ class Claimers:
             self._note(shard, error)
             raise
 
+    def _give_back_untold(self) -> None:
+        """Nobody else would: one that its claim acked early would be lost."""
+        for shard in self._shards:
+            with suppress(FairQueueError):
+                shard.repeat()
+        found = self._results
+        for lease in found.old + found.leases:
+            late = Return("release", lease.fence, UNCOUNTED)
+            self._shards[shard_of_fence(lease.fence)].returns.append(late)
+        found.old = found.leases = ()
+        self._return_owed()
+
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.
 
@@ -426,12 +438,13 @@ class Claimers:
         return claimed
 
     def close(self) -> None:
-        """Send pending ends once more; forget unanswered calls.
+        """Send pending ends once more; give back jobs whose claim was not answered.
 
         Tell operators that this owner stops; a forked child says nothing of its parent.
         """
         self.flush()
         with self._exclusive():
+            self._give_back_untold()
             self._permits.give_back()
         self.presence.end(self.answering, self._name)
         for shard in self._shards:

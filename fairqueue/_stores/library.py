@@ -21,11 +21,13 @@ import re
 from collections.abc import Callable, Container, Iterator
 from functools import cache, cached_property
 from hashlib import sha1
-from importlib.resources import files
+from pathlib import Path
 
 from fairqueue._keys import LAYOUT
 
 Read = Callable[[str], str]
+
+LUA = Path(__file__).parents[1] / "lua"
 
 MODULES = (
     "scheduler/fairness",
@@ -107,13 +109,12 @@ redis.register_function({{
 def read_source(name: str) -> str:
     """Return the text of one Lua file: ``state/lanes``, or of the operation ``claim``."""
     path = name if "/" in name else f"api/{name}"
-    return (files("fairqueue") / "lua" / f"{path}.lua").read_text(encoding="utf-8")
+    return (LUA / f"{path}.lua").read_text(encoding="utf-8")
 
 
 @cache
 def operations() -> tuple[str, ...]:
-    names = (entry.name for entry in (files("fairqueue") / "lua" / "api").iterdir())
-    return tuple(sorted(name[:-4] for name in names if name.endswith(".lua")))
+    return tuple(sorted(entry.stem for entry in (LUA / "api").glob("*.lua")))
 
 
 def table_of(module: str) -> str:

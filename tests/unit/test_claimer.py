@@ -398,3 +398,15 @@ def test_a_heartbeat_that_was_lost_comes_with_the_next_claim(
         claimer.claim(["q"], 1, [])
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     assert len(told) == 2
+
+
+def test_a_job_whose_claim_was_not_answered_goes_back_when_its_owner_stops(
+    store: Flaky, claimer: Claimers
+) -> None:
+    """Also if the claim has acked it early: it did not run, and no lease has to end first."""
+    store.lose_reply()
+    with pytest.raises(StoreUnavailable):
+        claimer.claim(["q"], 1, [], acks_early=["t"])
+    claimer.close()
+    row = store.snapshot().workspaces[0]
+    assert (row.waiting, row.running, row.lost) == (3, 0, 0)

@@ -29,6 +29,7 @@ OF_OTHERS = (
     "prometheus_client",
     "sqlite3",
     "starlette",
+    "zipfile",
 )
 
 

@@ -175,8 +175,10 @@ class Claims:
         with self._call_lock:
             left = self._deliver_ahead(most)
             if self._call_is_due():
-                self._call()
+                seconds = self._call()
                 left = self._deliver_ahead(left)
+                if seconds is not None and self.queues:
+                    self._wait(seconds)  # behind the delivery, which a job waits for
             return left != most
 
     def _end_interrupted(self) -> None:
@@ -273,7 +275,8 @@ class Claims:
             return wanted > 0
         return wanted > 0 and wanted >= len(self._ahead)
 
-    def _call(self) -> None:
+    def _call(self) -> float | None:
+        """Finish and claim; return for how long to wait if there were fewer jobs than wanted."""
         wanted = self._wanted()
         claimed = self._claim(wanted)
         if claimed.leases and self.waiting:  # no token: an ending let a waiting job run
@@ -282,8 +285,7 @@ class Claims:
         self._ahead += [
             Waiting(each, self._acks_early(each), each.acked_early) for each in claimed.leases
         ]
-        if self.queues and len(claimed.leases) < wanted:
-            self._wait(claimed.wait_seconds)
+        return claimed.wait_seconds if len(claimed.leases) < wanted else None
 
     def _claim(self, wanted: int) -> Claimed:
         finishes, acks = self._leases.take(), self._acks()

@@ -53,13 +53,15 @@ class HubDriver:
         elif held.running:
             self._schedule(HOLD_BACK_SECONDS)  # an early ack: the end may follow at once
         else:
-            self._deliver_next(held)
-            self._schedule(0.0)
+            self._schedule(self._deliver_next(held))
 
-    def _deliver_next(self, held: HeldLease) -> None:
+    def _deliver_next(self, held: HeldLease) -> float:
+        """Deliver to the process that is free now; return when the next step is due."""
         for claims in self._claims:
             if claims is held.owner:
                 claims.deliver_next()
+                return claims.due_in() or 0.0
+        return 0.0
 
     def _end_poll(self) -> None:
         with contextlib.suppress(OSError):  # full, so the loop will wake; or closed

@@ -157,8 +157,10 @@ class Free(Claims):
         super().__init__(core, leases, SimpleNamespace(deliver=self.deliver))
         self.queues = ["q"]
         self.held: list[HeldLease] = []
+        self.waited: list[bool] = []
 
     def deliver(self, lease: Lease, *, acked_early: bool) -> None:
+        self.waited.append(self.waiting)
         self.held.append(self._leases.hold(lease, self, self.pool, acked_early=acked_early))
 
 
@@ -188,6 +190,7 @@ def test_a_claim_acks_what_celery_acks_before_it_runs(
         free.waiting = False
         free.step()
     assert acks == [1]
+    assert free.waited == [False] * 6  # no job waits until the next wait is sent
     delivered = sorted((held.lease.job.task, held.acked_early) for held in free.held)
     assert delivered == [("early", True)] * 3 + [("late", False)] * 3
 
