@@ -24,7 +24,7 @@ log = logging.getLogger("fairqueue")
 EVERY = DeadFilter()
 TEXTS = ("workspace", "queue", "task", "reason", "job_id", "error")
 TIMES = ("since", "until")
-MOST_STEPS = 50  # of a page
+MOST_STEPS = 30  # of a page
 CURSOR = re.compile(r"[\d.e+-]+ \S+ ([\d.e+-]+|inf) \S+", re.ASCII)
 SLOWEST_REPLAY = 1e-6
 """Least rate per second: one job in eleven days. A slower one is a mistake."""
@@ -93,7 +93,7 @@ class DeadLetters:
     ) -> DeadPage:
         """Return a page of up to ``n`` of the dead letters that :meth:`list` yields.
 
-        It looks at some 5,000 letters at most, so a page may be short, or empty, if few match: pass
+        It looks at some 3,000 letters at most, so a page may be short, or empty, if few match: pass
         its ``cursor`` to the next call unless that is empty. ConfigurationError: a cursor that no
         call returned.
         """
