@@ -14,10 +14,10 @@ from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
-from fairqueue.messages import last_line, masked
+from fairqueue.messages import HIDDEN, last_line, masked
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
-from fairqueue.rows import DeadCount, DeadFilter, DeadPage
+from fairqueue.rows import DeadCount, DeadFilter, DeadPage, LetterAt
 
 log = logging.getLogger("fairqueue")
 
@@ -80,8 +80,7 @@ class DeadLetters:
         They have no payloads, or with ``payloads`` those of at most 16 kB; :meth:`get` returns a
         letter with any.
         """
-        found = self._connected().choose_dead(_checked(chosen), payloads=payloads)
-        return (one.letter for one in found if one.letter)
+        return (one.letter for one in self._places(chosen, payloads=payloads) if one.letter)
 
     def look(
         self,
@@ -100,7 +99,7 @@ class DeadLetters:
         if cursor and not CURSOR.fullmatch(cursor):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         found, steps = list[DeadLetter](), 0
-        places = self._connected().choose_dead(_checked(chosen), payloads=payloads, cursor=cursor)
+        places = self._places(chosen, payloads=payloads, cursor=cursor)
         for place, letter in ((one.place, one.letter) for one in places):
             if steps == MOST_STEPS or (letter and len(found) == n):
                 return DeadPage(tuple(found), cursor)
@@ -110,6 +109,19 @@ class DeadLetters:
                 steps += 1
             cursor = place
         return DeadPage(tuple(found), "")
+
+    def _places(self, chosen: DeadFilter, **how: Any) -> Iterator[LetterAt]:
+        """Yield the matching letters; a reason may be as it is shown, without its secrets."""
+        wanted = _checked(chosen)
+        if HIDDEN not in chosen.reason:
+            return self._connected().choose_dead(wanted, **how)
+        found = self._connected().choose_dead(replace(wanted, reason=""), **how)
+        return (
+            one
+            if one.letter and masked(one.letter.reason) == chosen.reason
+            else LetterAt(one.place)
+            for one in found
+        )
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
         """Return a page of a workspace's dead letters, oldest first, from position ``start``."""

@@ -35,7 +35,8 @@ for queue in gmatch(queues, '%S+') do
   for i, of in ipairs(workspaces) do ids[i] = of .. behind end
   places[queue] = ids
 end
-local retries = is_any and call('HMGET', K.unique(), unpack(by_framework)) or {}
+local is_here = is_any and not from -- a job has its workspace's record
+local retries = is_here and call('HMGET', K.unique(), unpack(by_framework)) or {}
 for _, held in ipairs(retries) do
   local retry = held and match(held, '^%S+ (%S+)')
   local its = retry and places[Jobs.queue_of(retry)]
@@ -52,7 +53,7 @@ local function add_dead(i)
 end
 
 for queue, ids in pairs(places) do
-  local records = is_any and call('HMGET', K.jobs(queue), unpack(ids)) or {}
+  local records = is_here and call('HMGET', K.jobs(queue), unpack(ids)) or {}
   for i = 1, #records do
     if records[i] then add('waiting', ids[i])
     elseif name ~= '' and Shard.has_ended(ids[i]) then add('ended', ids[i]) end
