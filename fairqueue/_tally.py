@@ -120,9 +120,10 @@ class Unsent:
         self._n += what in {"starts", "rejections"}
 
     def started(self, job: Key, waited_seconds: float | None) -> None:
-        self.add(job, "starts")
+        row = _row(self._rows, job)
+        row[STARTS] += 1
         if waited_seconds is not None:
-            _row(self._rows, job)[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
+            row[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
 
     def take(self, *, now: bool) -> Iterator[tuple[int, Happened]]:
         """Yield what is to be sent for a minute and an hour, and forget it: if due, or ``now``."""
@@ -326,10 +327,11 @@ class Tally:
 
     def _start(self, lease: Lease) -> None:
         job = lease.job
-        self._held[lease.fence] = (_of(job), 0.0)
+        key = _of(job)
+        self._held[lease.fence] = key, 0.0
         if len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
-        self._activity.started(_of(job), lease.waited_seconds)
+        self._activity.started(key, lease.waited_seconds)
         if not self.is_on:
             return
         label = self._label(job.workspace)

@@ -447,21 +447,6 @@ class DeadFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterAt:
-    """A dead letter, and its place in the list."""
-
-    place: str
-    letter: DeadLetter | None = None
-    """None: it was looked up to here."""
-
-    @property
-    def order(self) -> tuple[float, str, float, str]:
-        """Sort key: by workspace, the one with the oldest letter first."""
-        oldest, workspace, died, job_id = self.place.split(" ")
-        return float(oldest), workspace, float(died), job_id
-
-
-@dataclass(frozen=True, slots=True)
 class DeadPage:
     """A page of dead letters; ``cursor`` is empty where these were all."""
 

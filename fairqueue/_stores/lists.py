@@ -307,7 +307,7 @@ class ListStore(OperatorStore):
 
     def choose_dead(
         self, choice: values.DeadFilter, *, payloads: bool = False, cursor: str = ""
-    ) -> Iterator[values.LetterAt]:
+    ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching dead letters by workspace, the oldest first, from a place on.
 
         With ``payloads`` they have those that a list shows, else none. Each step looks at a
@@ -331,7 +331,7 @@ class ListStore(OperatorStore):
         while not is_over:
             place, *found = self._call("choose_dead", cursor=cursor, **named)
             for at, job_id, letter in zip(found[::3], found[1::3], found[2::3], strict=True):
-                yield values.LetterAt(at.decode(), replies.dead_letter(job_id, letter))
+                yield row_readers.LetterAt(at.decode(), replies.dead_letter(job_id, letter))
             cursor, is_over = place.decode(), not place
             if not is_over:
-                yield values.LetterAt(cursor)
+                yield row_readers.LetterAt(cursor)

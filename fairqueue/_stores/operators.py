@@ -205,8 +205,8 @@ class OperatorStore:
         )
 
     def _queues(self) -> list[str]:
-        found = self.engine.command("HKEYS", self.engine.keys.key("nodes"))
-        return [name.decode() for name in found]
+        found = self.engine.command("HKEYS", self.engine.keys.key("shard"))
+        return [name[6:].decode() for name in found if name.startswith(b"queue:")]
 
     def purge(
         self,

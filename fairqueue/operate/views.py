@@ -390,7 +390,7 @@ def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | No
 
 def _totals(engine: Engine) -> Totals:
     """Read one shard's counts."""
-    found = engine.command("HGET", engine.keys.key("tasks"), "")
+    found = engine.command("HGET", engine.keys.key("shard"), "tasks")
     of_all = _ACKED.fullmatch(found or b"")
     names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
     counts = engine.command("HMGET", engine.keys.key("notes"), "leases_expired", *names)

@@ -388,14 +388,22 @@ class Moves(RuleBasedStateMachine):
         queues=SOME_QUEUES,
         n=st.integers(0, 4),
         yield_first=st.booleans(),
+        acks_early=st.sampled_from([(), (), ("t1",), ("t2", "t1")]),
         data=st.data(),
     )
     def claim(
-        self, owner: str, queues: tuple[str, ...], n: int, *, yield_first: bool, data: st.DataObject
+        self,
+        owner: str,
+        queues: tuple[str, ...],
+        n: int,
+        *,
+        yield_first: bool,
+        acks_early: tuple[str, ...],
+        data: st.DataObject,
     ) -> None:
         """Finish some jobs and claim."""
         finishes = self._finishes(data, owner) if data.draw(st.booleans()) else []
-        self._claim(owner, queues, n, finishes, yield_first=yield_first)
+        self._claim(owner, queues, n, finishes, yield_first=yield_first, acks_early=acks_early)
 
     def _claim(
         self,
@@ -405,12 +413,14 @@ class Moves(RuleBasedStateMachine):
         finishes: list[Finish],
         *,
         yield_first: bool = False,
+        acks_early: Sequence[str] = (),
     ) -> None:
         n = n if len(self.model.leases) < MOST_HELD else 0
         if self.model.due() > MOST_DUE:
             self.reap()
         call = {**self._identity(owner), "queues": queues, "n": n, "finishes": finishes}
         call |= {"max_deliveries": MAX_DELIVERIES, "yield_first": yield_first}
+        call |= {"acks_early": acks_early}
         follows = self._follows()
         claimed = self.both(lambda store: _plain(store.claim(**call)))
         self.model.follows = follows or self._follows()
@@ -419,6 +429,7 @@ class Moves(RuleBasedStateMachine):
         self.model.sweep()
         for lease in leases:
             self.model.started(lease, owner, LEASE_SECONDS[owner], queues)
+            assert lease.acked_early == (lease.job.task in acks_early)
         if len(leases) < n:
             self.model.found_no_more(queues)
         self.seen += leases

@@ -11,10 +11,11 @@ import pytest
 
 from fairqueue import Job, JobState, Why
 from fairqueue._stores.fleet import TakenSlot
+from fairqueue._stores.row_readers import LetterAt
 from fairqueue._stores.sharded import merges
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.operate import Operators
-from fairqueue.rows import DeadFilter, LetterAt, Memory, QueueRow
+from fairqueue.rows import DeadFilter, Memory, QueueRow
 from tests.operators import operators_of
 from tests.shards.conftest import Both
 

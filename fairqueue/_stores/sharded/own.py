@@ -15,6 +15,7 @@ from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.later import fleet as fleets
+from fairqueue._stores.later import row_readers
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
@@ -126,7 +127,7 @@ class OwnMethods(Router, StoreBase):
 
     def choose_dead(
         self, choice: rows.DeadFilter, *, payloads: bool = False, cursor: str = ""
-    ) -> Iterator[rows.LetterAt]:
+    ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching letters, the workspace with the oldest letter first."""
         shards = [self.home(choice.workspace)] if choice.workspace else self.every
         found = (shard.choose_dead(choice, payloads=payloads, cursor=cursor) for shard in shards)
