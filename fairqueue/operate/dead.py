@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
+from fairqueue._stores.later import row_readers
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
@@ -17,7 +18,7 @@ from fairqueue.errors import ConfigurationError, UniqueKeyHeld
 from fairqueue.messages import HIDDEN, last_line, masked
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
-from fairqueue.rows import DeadCount, DeadFilter, DeadPage, LetterAt
+from fairqueue.rows import DeadCount, DeadFilter, DeadPage
 
 log = logging.getLogger("fairqueue")
 
@@ -110,17 +111,14 @@ class DeadLetters:
             cursor = place
         return DeadPage(tuple(found), "")
 
-    def _places(self, chosen: DeadFilter, **how: Any) -> Iterator[LetterAt]:
+    def _places(self, chosen: DeadFilter, **how: Any) -> Iterator[row_readers.LetterAt]:
         """Yield the matching letters; a reason may be as it is shown, without its secrets."""
         wanted = _checked(chosen)
         if HIDDEN not in chosen.reason:
             return self._connected().choose_dead(wanted, **how)
         found = self._connected().choose_dead(replace(wanted, reason=""), **how)
         return (
-            one
-            if one.letter and masked(one.letter.reason) == chosen.reason
-            else LetterAt(one.place)
-            for one in found
+            one for one in found if not one.letter or masked(one.letter.reason) == chosen.reason
         )
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
