@@ -307,9 +307,9 @@ class Tally:
                 self.ended(finish.fence, ending, finish.seconds)
 
     def ran(self, job: Job, outcome: str, seconds: float) -> None:
-        """A framework says how a run ended: ``succeeded``, ``failed`` or ``retried``."""
+        """A framework says how a run ended, such as ``succeeded``, ``failed`` or ``retried``."""
         with self._lock:
-            if outcome != "succeeded":
+            if outcome not in {"succeeded", "ignored"}:
                 self._activity.add(_of(job), "failures")
             if self.is_on:
                 self._counters["runs"][job.queue, outcome] += 1

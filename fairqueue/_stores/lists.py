@@ -270,11 +270,10 @@ class ListStore(OperatorStore):
         """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
         self._call("note_finished", jobs="\n".join(jobs), count=count)
 
-    def finished_jobs(self, start: int, count: int) -> list[values.FinishedJob]:
-        """Return a page of the last jobs that have ended; what is damaged is left out."""
-        return noted.read_lines(
-            values.FinishedJob, self._call("finished_jobs", start=start, count=count)
-        )
+    def finished_jobs(self, start: int, count: int) -> list[bytes]:
+        """Return a page of the last jobs that have ended, as JSON, the newest first."""
+        lines: list[bytes] = self._call("finished_jobs", start=start, count=count)
+        return lines
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""

@@ -204,7 +204,7 @@ class _Dashboard:
             hint = await run_in_threadpool(self._view.hint, Scope.workspace(text))
             said = (
                 f"Nothing has this name: {hint}; no job or task has it, and no error of the first "
-                "5,000 dead letters."
+                "3,000 dead letters."
             )
             return self._problem(request, said, 404)
         return RedirectResponse(f"{base_of(request)}{path}", 303)

@@ -10,11 +10,12 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
+from fairqueue._stores.later import row_readers
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
-from fairqueue.messages import last_line, masked
+from fairqueue.messages import HIDDEN, last_line, masked
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
 from fairqueue.rows import DeadCount, DeadFilter, DeadPage
@@ -24,7 +25,7 @@ log = logging.getLogger("fairqueue")
 EVERY = DeadFilter()
 TEXTS = ("workspace", "queue", "task", "reason", "job_id", "error")
 TIMES = ("since", "until")
-MOST_STEPS = 50  # of a page
+MOST_STEPS = 30  # of a page
 CURSOR = re.compile(r"[\d.e+-]+ \S+ ([\d.e+-]+|inf) \S+", re.ASCII)
 SLOWEST_REPLAY = 1e-6
 """Least rate per second: one job in eleven days. A slower one is a mistake."""
@@ -80,8 +81,7 @@ class DeadLetters:
         They have no payloads, or with ``payloads`` those of at most 16 kB; :meth:`get` returns a
         letter with any.
         """
-        found = self._connected().choose_dead(_checked(chosen), payloads=payloads)
-        return (one.letter for one in found if one.letter)
+        return (one.letter for one in self._places(chosen, payloads=payloads) if one.letter)
 
     def look(
         self,
@@ -93,14 +93,14 @@ class DeadLetters:
     ) -> DeadPage:
         """Return a page of up to ``n`` of the dead letters that :meth:`list` yields.
 
-        It looks at some 5,000 letters at most, so a page may be short, or empty, if few match: pass
+        It looks at some 3,000 letters at most, so a page may be short, or empty, if few match: pass
         its ``cursor`` to the next call unless that is empty. ConfigurationError: a cursor that no
         call returned.
         """
         if cursor and not CURSOR.fullmatch(cursor):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         found, steps = list[DeadLetter](), 0
-        places = self._connected().choose_dead(_checked(chosen), payloads=payloads, cursor=cursor)
+        places = self._places(chosen, payloads=payloads, cursor=cursor)
         for place, letter in ((one.place, one.letter) for one in places):
             if steps == MOST_STEPS or (letter and len(found) == n):
                 return DeadPage(tuple(found), cursor)
@@ -110,6 +110,16 @@ class DeadLetters:
                 steps += 1
             cursor = place
         return DeadPage(tuple(found), "")
+
+    def _places(self, chosen: DeadFilter, **how: Any) -> Iterator[row_readers.LetterAt]:
+        """Yield the matching letters; a reason may be as it is shown, without its secrets."""
+        wanted = _checked(chosen)
+        if HIDDEN not in chosen.reason:
+            return self._connected().choose_dead(wanted, **how)
+        found = self._connected().choose_dead(replace(wanted, reason=""), **how)
+        return (
+            one for one in found if not one.letter or masked(one.letter.reason) == chosen.reason
+        )
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
         """Return a page of a workspace's dead letters, oldest first, from position ``start``."""

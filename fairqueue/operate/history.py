@@ -12,6 +12,7 @@ from fairqueue._claim.presence import Presence
 from fairqueue._later import rows
 from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._settings import Settings
+from fairqueue._stores.later import noted
 from fairqueue._stores.store import StoreBase
 from fairqueue._threads import BackgroundWriter
 from fairqueue._types import Job
@@ -66,16 +67,17 @@ class History:
         given = workspace, task, outcome, None if job_id is None else message_id_of(job_id)
         matching = (
             row
-            for row in self._rows()
+            for row in self._rows(given[-1] or "")
             for own in [(row.workspace, row.task, row.outcome, row.task_id)]
             if all(want in {None, has} for want, has in zip(given, own, strict=True))
         )
         return list(islice(matching, most))
 
-    def _rows(self) -> Iterator[rows.FinishedJob]:
-        store, start = self._connected(), 0
-        while page := store.finished_jobs(start, AT_ONCE):
-            yield from page
+    def _rows(self, text: str) -> Iterator[rows.FinishedJob]:
+        """Read those whose line has this text, page by page."""
+        store, start, part = self._connected(), 0, json.dumps(text)[1:-1].encode()
+        while lines := store.finished_jobs(start, AT_ONCE):
+            yield from noted.read_lines(rows.FinishedJob, (line for line in lines if part in line))
             start += AT_ONCE
 
     def note(self, job: Job, outcome: str, seconds: float, error: object = None) -> None:

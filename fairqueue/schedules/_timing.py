@@ -65,6 +65,7 @@ class Schedule:
                 )
         if self._every is not None and self._every < CLOSEST_SECONDS:
             raise ConfigurationError(f"every must be at least 1 second, not {self._every:g}")
+        self._check_zone()
         if self.cron is not None:
             self._check_cron()
 
@@ -82,13 +83,15 @@ class Schedule:
         for name in ("grace", "spread"):
             object.__setattr__(self, name, seconds_from_zero(name, getattr(self, name)))
 
-    def _check_cron(self) -> None:
+    def _check_zone(self) -> None:
         try:
             self._zone()
         except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
             raise ConfigurationError(
                 f"there is no time zone {self.tz!r} here: correct the name, or pip install tzdata"
             ) from None
+
+    def _check_cron(self) -> None:
         try:
             from cronsim import CronSimError  # noqa: PLC0415 - an extra
         except ModuleNotFoundError:

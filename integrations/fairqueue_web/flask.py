@@ -58,7 +58,8 @@ class FairQueueFlask:
     def init_app(self, app: flask.Flask) -> None:
         """Register the extension; functions that run before requests see the workspace if later."""
         app.before_request(self._begin)
-        app.after_request(_keep_while_streaming)
+        # It runs last, so none that raises can drop the body that keeps the place.
+        app.after_request_funcs.setdefault(None, []).insert(0, _keep_while_streaming)
         app.teardown_request(_end)
         for kind in REJECTIONS:
             app.register_error_handler(kind, _answer)

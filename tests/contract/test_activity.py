@@ -51,6 +51,7 @@ def test_what_goes_wrong_is_counted(world: World, queue: FairQueue, admin: Opera
         queue.publish(b"", queue="q", workspace="a")
     one, two = queue.claim(["q"], 2).leases
     queue.tally.ran(one.job, "failed", 0.1)
+    queue.tally.ran(two.job, "ignored", 0.1)
     queue.reject(one, reason="bad")
     world.max_deliveries = 1
     world.pass_time(40)

@@ -142,6 +142,21 @@ def test_a_count_has_the_last_error(world: World, admin: Operators) -> None:
     }
 
 
+def test_a_reason_may_be_given_as_it_is_counted(world: World, admin: Operators) -> None:
+    """Without its secrets, which no list shows."""
+    for n, reason in enumerate(("no login, password=hunter2", "no login, password=x", "other")):
+        world.publish("a", f"d{n}")
+        worker = world.worker(f"w{n}")
+        worker.reject(worker.take_one(), reason)
+    row = next(row for row in admin.dead.count() if row.count == 2)
+    assert "hunter2" not in row.reason
+    assert found(admin, DeadFilter(reason=row.reason)) == ["d0", "d1"]
+    assert [one.job.id for one in admin.dead.look(DeadFilter(reason=row.reason)).letters] == [
+        "d0",
+        "d1",
+    ]
+
+
 def test_those_that_match_are_replayed(world: World, admin: Operators, begun: float) -> None:
     """To their own workspace and queue, and no others."""
     shown: list[int] = []

@@ -124,6 +124,7 @@ def test_late_ticks(how: dict[str, object], hours: int) -> None:
         ({"cron": "0 0 31 2 *"}, "Bad day-of-month"),
         ({"cron": "0 0 31 2 1", "both_days": True}, "is never due"),
         ({"cron": "* * * * *", "tz": "Europe/Atlantis"}, "tzdata"),
+        ({"every": 5, "tz": "Mars/X"}, "there is no time zone"),
         ({"every": 0.5}, "at least 1 second"),
         ({"every": "soon"}, "every must be a finite number of seconds"),
         ({"every": 5, "overlap": "replace"}, "overlap must be one of queue, skip"),

@@ -8,7 +8,7 @@
 -- WRITES nothing
 local _, name, queues, id, cursor, count = unpack(ARGV)
 local DEAD_MOST = 1000
-local found, following_cursor, names = {}, '0', { [name] = true }
+local found, following_cursor, workspaces = {}, '0', { name }
 
 local function add(state, known_by)
   insert(found, state .. ' ' .. known_by)
@@ -16,24 +16,18 @@ end
 
 local from = tonumber(match(cursor, '^d(%d+)$'))
 if from then
-  local dead = call('ZRANGE', K.dead_workspaces(), from, from + count - 1)
-  names = {}
-  for _, of in ipairs(dead) do names[of] = true end
-  local is_over = #dead < tonumber(count) or from + count >= DEAD_MOST
+  workspaces = call('ZRANGE', K.dead_workspaces(), from, from + count - 1)
+  local is_over = #workspaces < tonumber(count) or from + count >= DEAD_MOST
   following_cursor = is_over and '0' or format('d%d', from + count)
 elseif name == '' then
   local page
-  names = {}
   following_cursor, page = unpack(call('HSCAN', K.workspaces(), cursor, 'COUNT', count))
-  for i = 1, #page, 2 do names[page[i]] = true end
+  workspaces = {}
+  for i = 1, #page, 2 do workspaces[(i + 1) / 2] = page[i] end
   if following_cursor == '0' then following_cursor = 'd0' end
 end
-local workspaces, by_framework = {}, {}
-for of in pairs(names) do
-  insert(workspaces, of)
-  insert(by_framework, of .. '::' .. id)
-end
-local is_any = #workspaces > 0
+local is_any, by_framework = #workspaces > 0, {}
+for i, of in ipairs(workspaces) do by_framework[i] = of .. '::' .. id end
 -- The places by queue: what has this id, and retries of the message that has it.
 local places = {}
 for queue in gmatch(queues, '%S+') do
@@ -41,7 +35,8 @@ for queue in gmatch(queues, '%S+') do
   for i, of in ipairs(workspaces) do ids[i] = of .. behind end
   places[queue] = ids
 end
-local retries = is_any and call('HMGET', K.unique(), unpack(by_framework)) or {}
+local is_here = is_any and not from -- a job has its workspace's record
+local retries = is_here and call('HMGET', K.unique(), unpack(by_framework)) or {}
 for _, held in ipairs(retries) do
   local retry = held and match(held, '^%S+ (%S+)')
   local its = retry and places[Jobs.queue_of(retry)]
@@ -58,7 +53,7 @@ local function add_dead(i)
 end
 
 for queue, ids in pairs(places) do
-  local records = is_any and call('HMGET', K.jobs(queue), unpack(ids)) or {}
+  local records = is_here and call('HMGET', K.jobs(queue), unpack(ids)) or {}
   for i = 1, #records do
     if records[i] then add('waiting', ids[i])
     elseif name ~= '' and Shard.has_ended(ids[i]) then add('ended', ids[i]) end

@@ -128,8 +128,8 @@ def _from_url(url: str, client: Any) -> Address:
     tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
     login, at, hosts = parts.netloc.rpartition("@")
     found = Address(
-        user=_decoded(parts.username) or client.userid,
-        password=_decoded(parts.password) or client.password,
+        user=_decoded(parts.username) or query.pop("username", client.userid),
+        password=_decoded(parts.password) or query.pop("password", client.password),
         query=query,
     )
     if scheme == "memory":

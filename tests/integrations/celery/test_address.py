@@ -95,6 +95,13 @@ def test_settings_in_the_query() -> None:
     assert "secret" not in connection.as_uri()
 
 
+def test_a_login_in_the_query_is_used() -> None:
+    """As in a core URL, such as that of the command line; it is masked as well."""
+    connection = Connection("fairqueue://h/0?username=u&password=secret")
+    assert read_address(connection).core_url({}) == "redis://u:secret@h:6379/0"
+    assert "secret" not in connection.as_uri()
+
+
 def test_broker_use_ssl_is_read() -> None:
     """The app's TLS options are used, given as constants or as words."""
     connection = Connection(

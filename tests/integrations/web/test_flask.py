@@ -78,6 +78,22 @@ def test_the_place_is_free_where_another_function_replaces_the_body(queue: FairQ
     assert queue.requests.in_flight("acme") == (0, 0, 0)
 
 
+def test_the_place_is_free_where_a_later_function_raises(queue: FairQueue) -> None:
+    """The streamed body is dropped then; also of one that was registered before the extension's."""
+    app = flask.Flask(__name__)
+
+    @app.after_request
+    def fail(response: flask.Response) -> flask.Response:
+        if response.is_streamed:
+            raise ValueError
+        return response
+
+    FairQueueFlask(app, workspace_from="header:X-Org", queue=queue)
+    app.get("/stream")(lambda: (str(current_workspace()) for _ in range(2)))
+    assert get(app, "/stream").status_code == 500
+    assert queue.requests.in_flight("acme") == (0, 0, 0)
+
+
 def test_a_function_may_use_the_context_of_the_request() -> None:
     """Such as flask.g, which an authentication sets before."""
     app = flask.Flask(__name__)
