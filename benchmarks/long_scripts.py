@@ -18,9 +18,9 @@ from fairqueue._claim.claimers import Claimers
 from fairqueue._stores.sharded import sharded
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Claimed, Finish
+from fairqueue.audit.view import NUMBERS
 
 MOST = Target(at_most=30)
-NUMBERS = 56  # bytes of the shard's record before its words: see lua/state/shard.lua
 PLAIN_CLAIMS = 100
 Operation = Callable[[Pile, int], object]
 """What is timed: its second argument is the number of the turn."""
@@ -240,9 +240,9 @@ def _idle_on_all(pile: Pile, size: int) -> None:
 
 def _follow(pile: Pile) -> None:
     """Go on until all flows of the workspace have followed it."""
-    timer, meta = pile.engine.keys.key("timer"), pile.engine.keys.key("meta")
+    timer, shard = pile.engine.keys.key("timer"), pile.engine.keys.key("shard")
     while (pile.client.zscore(timer, "big") or pile.clock() + 1) <= pile.clock() or (
-        pile.client.get(meta)[NUMBERS:].split()[2] != b"-"
+        pile.client.hget(shard, "record")[NUMBERS.size :].split()[2] != b"-"
     ):
         pile.store.reap(max_deliveries=None)
 

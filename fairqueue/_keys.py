@@ -35,25 +35,26 @@ def _kinds(table: str) -> dict[str, Kind]:
 
 
 KINDS = _kinds("""
-meta | string | the shard's own numbers and marks | never
+shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its record as a node;
+  `across:…`: `seen offset idle`, how the queue stands beside other shards; `task:…`: average in µs
+  or `-`, and when it was last named or ended; `tasks`: sum and count of all; `owner:…`: until when,
+  its last call number, and the reply
+  | rebuild: a queue unused for a day, a task 30 days later, an owner in time
 notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that changes; `rebuild`:
-  how far it has come, and when it goes on; `acts` of operators; `retention` of dead letters;
+  how far it has come; `acts` of operators; `retention` of dead letters;
   `imports_suspended` until then; for 30 days each: `unnamed task`, its jobs that named no
   workspace, and when last; `kind queue`, `task` or `plain` (bypasses the core), and when declared;
+  `places scope`, `workspace waiting wanted until …` of a queue or the total (`*`), 64 at most;
   since the store began: `imported kind`, `leases_expired`, `dead_…`, `ticks_…` | never
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
 workspaces | hash | workspace: where it stands in each node, its timer, its estimates
   | with its last flow and its timer
-nodes | hash | queue: its record as a node | rebuild: unused for a day
-across | hash | queue: `seen offset idle`: how it stands beside other shards | with its queue
 inner_nodes | hash | inner node: its record, and where it stands in the node above
   | with its last member, once F ≤ V
 shared_limits | hash | shared limit: why it is closed, its rate, its timer, its walk
   | once it is open and its rate is over
-tasks | hash | task: average in µs or `-`, and when it was last named or ended;
-  `''`: sum and count of all | rebuild: 30 days later
 limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
   `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
   `forwards`
@@ -92,8 +93,6 @@ requests | zset | ticket in flight, by lease end; one that waits, by the negativ
   | with its request; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight
   | with its last waiting request
-permit_turns | hash | `scope:name`: tat of its rate, and `turn:since:until` of each refused
-  | with the last permit; rebuild
 schedule_times | zset | `runner workspace schedule`, by when a worker looks; `inf`: paused
   | with its schedule
 confirmed | string | touched before each wait for replicas | expires
@@ -105,8 +104,9 @@ jobs queue | hash | job: record of a waiting, scheduled or running job | with it
 token queue | list | at most one wake-up | when nothing is ready; with its queue
 permit_token queue | list | at most one, for owners that were refused a permit
   | when one takes it or is refused
-permits scope name | zset | permit, by its end; at the limit's home
-  | when freed or ended; rebuild
+permits scope name | zset | permit, by its end, at the limit's home; tat of its rate, and
+  `turn:since:until` of each refused, by -1
+  | expires
 slots_of_queue queue | hash | running job: fence | with its leases
 unreported queue | zset | `workspace job` of a dead letter, `!workspace job` of a cancelled one,
   by when a worker may take its notice | when reported; with its letter
@@ -130,11 +130,8 @@ returned workspace lane_key priority | zset | `task:id` that came back, by its f
   | with its jobs
 holes workspace lane_key priority | hash | element that is a hole: how often
   | at an end of the lane; with its last job
-kept_places scope | string | `workspace waiting wanted until;…` of a queue or the total (`*`),
-  64 at most | expires
 ended window | set | jobs that ended in this minute; `@group` admitted without a capacity
   | unlinked after two minutes
-claimer owner | string | the last call number of an owner, and its reply | expires
 """)
 """Each kind of key: its name and parts, its type, what it holds, and what takes it away.
 
@@ -192,12 +189,12 @@ class Keys:
         return ":".join((self.prefix + kind, *map(encode, names)))
 
     def declared(self) -> list[str]:
-        """Return the keys that every script is given: the shard's record, and the bare prefix.
+        """Return the keys that every script is given: the shard's hash, and the bare prefix.
 
         No key is named so. For a slot of a Cluster that moves, a key that is not there beside one
         that is makes Redis answer TRYAGAIN before the script has changed anything.
         """
-        return [self.key("meta"), self.prefix]
+        return [self.key("shard"), self.prefix]
 
     def exported(self) -> str:
         """Return what begins the keys of lists to which this shard's jobs are exported.

@@ -41,7 +41,7 @@ def read_failing(name: str) -> str:
 
 def tell(engine: Engine, number: int | None = None, name: str = "") -> None:
     """Fail every command of this name, or once the one of this number in a script; or no more."""
-    told = f"told:{engine.keys.key('meta')}"
+    told = f"told:{engine.keys.key('shard')}"
     if number or name:
         engine.command("SET", told, f"{number or ''} {name}".strip())
     else:

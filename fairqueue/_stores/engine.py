@@ -109,7 +109,10 @@ class Engine(ABC):
             self.late_check = None
         wanted = self._library.arguments_of(operation)
         try:
-            given = [bytes_of(arguments[argument]) for argument in wanted]
+            given = [
+                value.encode() if type(value := arguments[name]) is str else bytes_of(value)
+                for name in wanted
+            ]
         except KeyError:
             given = []
         if len(given) != len(arguments):

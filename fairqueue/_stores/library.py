@@ -82,7 +82,7 @@ do
 local function act()
 {body}end
 function Operations.{name}()
-  local refused = open_shard()
+  local refused = open_shard({opened})
   if refused then return refused end
   return {ends}
 end
@@ -192,7 +192,15 @@ class Library:
     def _operation(self, name: str) -> str:
         text = _BODY.sub(lambda found: self._read(found[1]), self._read(name))
         ends = "Commit.run(act)" if self.writes(name) else "act()"
-        return _OPERATION.format(name=name, body=_COMMENT.sub("", text), ends=ends)
+        opened = ", ".join(self._opened(name))
+        return _OPERATION.format(name=name, body=_COMMENT.sub("", text), opened=opened, ends=ends)
+
+    def _opened(self, name: str) -> Iterator[str]:
+        """The fields that a numbered call reads with the shard's record."""
+        names = self.arguments_of(name)
+        for argument, field in (("owner", "owner"), ("queues", "queue")):
+            if "number" in names and argument in names:
+                yield f"'{field}:' .. ARGV[{names.index(argument) + 1}]"
 
     @cached_property
     def _all(self) -> str:

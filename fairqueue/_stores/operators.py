@@ -205,8 +205,8 @@ class OperatorStore:
         )
 
     def _queues(self) -> list[str]:
-        found = self.engine.command("HKEYS", self.engine.keys.key("nodes"))
-        return [name.decode() for name in found]
+        found = self.engine.command("HKEYS", self.engine.keys.key("shard"))
+        return [name[6:].decode() for name in found if name.startswith(b"queue:")]
 
     def purge(
         self,
@@ -272,11 +272,6 @@ class OperatorStore:
             rows += chain.from_iterable(self._steps("locate", **where))
         found = (row.decode().split() for row in rows)
         return [(JobState(state), replies.found_job(job)) for state, job in found]
-
-    def cancel_running(self, workspace: str) -> Iterator[int]:
-        """Cancel all running jobs of a workspace; items as in :meth:`purge`."""
-        for (n,) in self._steps("cancel_running", workspace=encode(workspace), count=PAGE):
-            yield int(n)
 
     def dead_letters(
         self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100

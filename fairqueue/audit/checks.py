@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from fairqueue._keys import KINDS, decode
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import read_mark
-from fairqueue.audit.job_checks import JOB_CHECKS
-from fairqueue.audit.lease_checks import LEASE_CHECKS
-from fairqueue.audit.node_checks import NODE_CHECKS
-from fairqueue.audit.rebuild_checks import REBUILD_CHECKS
-from fairqueue.audit.request_checks import REQUEST_CHECKS
+from fairqueue.audit import job_checks, lease_checks, node_checks, rebuild_checks, request_checks
 from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, entry_of, unequal
 
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
@@ -52,7 +48,7 @@ class Mended:
     """The findings that are left."""
 
 
-def _stands_where_it_should(a: Audit) -> Iterator[Found]:
+def _i1_stands_where_it_should(a: Audit) -> Iterator[Found]:
     for ws, flow in a.flows():
         block = (a.blocked(ws) or a.task_block(ws, flow)) if flow.lanes else None
         wanted = {block or "ready"} if flow.lanes else {"idle", "idle_with_debt", "busy"}
@@ -71,7 +67,7 @@ def _member(member: tuple[str, str, float]) -> Where:
     return entity(member[1].partition(":")[2])
 
 
-def _ready_sets_are_the_flows(a: Audit) -> Iterator[Found]:
+def _i1_ready_sets_are_the_flows(a: Audit) -> Iterator[Found]:
     wanted = {
         (node, f"{stand.arrival:015}:{name}", stand.tag)
         for name, stand, node in a.stands()
@@ -80,7 +76,7 @@ def _ready_sets_are_the_flows(a: Audit) -> Iterator[Found]:
     yield from a.differs("ready", "flows", wanted, _member)
 
 
-def _reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
+def _i1_reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
     wanted: set[tuple[str, str, float]] = set()
     for name, stand, node in a.stands():
         if stand.reserved:
@@ -93,7 +89,7 @@ def _reserved_are_those_below_their_reserve(a: Audit) -> Iterator[Found]:
     yield from a.differs("reserved", "flows", wanted, _member)
 
 
-def _limits_hold(a: Audit) -> Iterator[Found]:
+def _i2_limits_hold(a: Audit) -> Iterator[Found]:
     if a.levels.observed:
         return
     levels: list[tuple[str, int, dict[str, float]]] = [
@@ -122,19 +118,19 @@ def _permits(a: Audit) -> Iterator[tuple[str, int, dict[str, float]]]:
         yield f"{scope} {decode(name)!r} over all shards", used, {"concurrency": whole}
 
 
-def _runnable_work_has_a_token(a: Audit) -> Iterator[Found]:
+def _i7_runnable_work_has_a_token(a: Audit) -> Iterator[Found]:
     for (queue,), _ in a.space.all("ready"):
         if queue in a.space.nodes and a.is_open(queue) and not a.space.of("token", queue):
             yield ("node", queue), f"queue {decode(queue)!r} is runnable and has no token"
 
 
-def _one_token_each(a: Audit) -> Iterator[Found]:
+def _i7_one_token_each(a: Audit) -> Iterator[Found]:
     for (queue,), tokens in a.space.all("token"):
         if len(tokens) > 1:
             yield ("node", queue), f"queue {decode(queue)!r} has {len(tokens)} tokens"
 
 
-def _finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
+def _i11_finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
     flows = {(node, name): stand.state for name, stand, node in a.stands()}
     finishes, indebted = ({one[:2] for one in a.entries(kind)} for kind in ("finish", "indebted"))
     for node, name in finishes - set(flows):
@@ -150,7 +146,7 @@ def _finishes_belong_to_flows(a: Audit) -> Iterator[Found]:
     )
 
 
-def _nothing_is_left(a: Audit) -> Iterator[Found]:
+def _i11_nothing_is_left(a: Audit) -> Iterator[Found]:
     for ws in a.space.workspaces.values():
         if not ws.flows and ws.timer is None:
             yield ("workspace", ws.name), f"{decode(ws.name)!r} has a record and nothing in it"
@@ -166,7 +162,7 @@ def _nothing_is_left(a: Audit) -> Iterator[Found]:
             yield ("lease", fence), f"{decode(name)!r} has lease {fence} and no record"
 
 
-def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
+def _i11_dead_letters_are_listed(a: Audit) -> Iterator[Found]:
     there = {names[0] for names, _ in a.space.all("dead_letters")}
     listed = set(a.space.one("dead_workspaces", ()))
     yield from unequal(
@@ -196,7 +192,7 @@ def _dead_letters_are_listed(a: Audit) -> Iterator[Found]:
             yield ("letter", *one), f"a cancelled job without a notice: {one}"
 
 
-def _schedules_are_listed(a: Audit) -> Iterator[Found]:
+def _i11_schedules_are_listed(a: Audit) -> Iterator[Found]:
     rows = {f"{row.runner} {row.workspace} {row.name}": row for row in a.space.schedules}
     times = a.space.one("schedule_times", {})
     for member in rows.keys() ^ times.keys():
@@ -211,7 +207,7 @@ def _schedules_are_listed(a: Audit) -> Iterator[Found]:
             yield ("schedule", *row[:2]), f"schedule {decode(member)!r} has a wrong time"
 
 
-def _provider_limits_can_be_forgotten(a: Audit) -> Iterator[Found]:
+def _i11_provider_limits_can_be_forgotten(a: Audit) -> Iterator[Found]:
     fields = a.space.one("limits", {})
     given = {name.split(":")[2] for name in fields if name.startswith("provider:")}
     for name in given - set(a.space.one("asked", ())):
@@ -219,14 +215,14 @@ def _provider_limits_can_be_forgotten(a: Audit) -> Iterator[Found]:
         yield ("field", "asked", name), text
 
 
-def _windows_are_the_last_two(a: Audit) -> Iterator[Found]:
+def _i11_windows_are_the_last_two(a: Audit) -> Iterator[Found]:
     for (window,), _ in a.space.all("ended"):
         if int(window) not in {a.window, a.window - 1}:
             text = f"ids of ended jobs are left from window {window}, the last one is {a.window}"
             yield ("key", "ended", window), text
 
 
-def _keys_are_known(a: Audit) -> Iterator[Found]:
+def _i9_keys_are_known(a: Audit) -> Iterator[Found]:
     yield from ((("stranger", key), f"unknown key {key}") for key in a.space.strangers)
     for names, kind in a.space.foreign.items():
         yield ("foreign", *names), f"the key {':'.join(names)} is a {kind}"
@@ -237,14 +233,14 @@ def _keys_are_known(a: Audit) -> Iterator[Found]:
             yield ("key", *key), f"the key {':'.join(key)} {how}"
 
 
-def _records_can_be_read(a: Audit) -> Iterator[Found]:
+def _i13_records_can_be_read(a: Audit) -> Iterator[Found]:
     for kind, *names in a.space.unreadable:
         text = f"the record {' '.join((kind, *map(decode, names)))} cannot be read"
         one = {"jobs": "job", "schedules": "schedule"}.get(kind)
         yield (one, *names) if one else ("record", kind, *names), text
 
 
-def _the_format_is_known(a: Audit) -> Iterator[Found]:
+def _i13_the_format_is_known(a: Audit) -> Iterator[Found]:
     if not a.meta_can_be_read:
         yield ("shard",), "the shard's record cannot be read"
     if a.format != FORMAT:
@@ -252,7 +248,7 @@ def _the_format_is_known(a: Audit) -> Iterator[Found]:
         yield (where,), f"the shard's record ends in {a.format!r}, not in {FORMAT!r}"
 
 
-def _nothing_is_set_aside(a: Audit) -> Iterator[Found]:
+def _i13_nothing_is_set_aside(a: Audit) -> Iterator[Found]:
     for name, text in a.space.one("set_aside", {}).items():
         if not name.startswith("#"):
             since, _, _ = text.partition(" ")
@@ -261,7 +257,7 @@ def _nothing_is_set_aside(a: Audit) -> Iterator[Found]:
             yield ("aside", name), f"{what} was set aside at {since}: {how}"
 
 
-def _workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
+def _i16_workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     text = a.space.one("notes", {}).get("shards", "")
     mark = read_mark(text) if text else None
     if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
@@ -285,36 +281,23 @@ def _moves(a: Audit, name: str) -> bool:
     return mark.startswith((">", "<", "|"))
 
 
-CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I1", _stands_where_it_should),
-    ("I1", _ready_sets_are_the_flows),
-    ("I1", _reserved_are_those_below_their_reserve),
-    ("I2", _limits_hold),
-    ("I7", _runnable_work_has_a_token),
-    ("I7", _one_token_each),
-    ("I9", _keys_are_known),
-    ("I11", _windows_are_the_last_two),
-    ("I11", _finishes_belong_to_flows),
-    ("I11", _nothing_is_left),
-    ("I11", _provider_limits_can_be_forgotten),
-    ("I11", _dead_letters_are_listed),
-    ("I11", _schedules_are_listed),
-    ("I13", _records_can_be_read),
-    ("I13", _nothing_is_set_aside),
-    ("I13", _the_format_is_known),
-    ("I16", _workspaces_are_on_their_shard),
-    *JOB_CHECKS,
-    *LEASE_CHECKS,
-    *NODE_CHECKS,
-    *REBUILD_CHECKS,
-    *REQUEST_CHECKS,
-)
+MODULES = job_checks, lease_checks, node_checks, rebuild_checks, request_checks
+CHECKS: list[Callable[[Audit], Iterator[Found]]] = [
+    check
+    for of in (globals(), *map(vars, MODULES))
+    for name, check in of.items()
+    if re.match(r"_i\d+_", name)
+]
+"""Every check of an invariant: its name begins with that of the invariant."""
 
 
 def findings(a: Audit) -> list[Finding]:
     """Return everything that does not hold in this look."""
-    found = ((invariant, *one) for invariant, check in CHECKS for one in _all_of(check, a))
-    return [Finding(invariant, text, where) for invariant, where, text in found]
+    return [
+        Finding(check.__name__.split("_")[1].upper(), text, where)
+        for check in CHECKS
+        for where, text in _all_of(check, a)
+    ]
 
 
 def _all_of(check: Callable[[Audit], Iterator[Found]], a: Audit) -> Iterator[Found]:
@@ -322,5 +305,5 @@ def _all_of(check: Callable[[Audit], Iterator[Found]], a: Audit) -> Iterator[Fou
     try:
         yield from check(a)
     except (ValueError, LookupError) as error:
-        name = check.__name__.strip("_").replace("_", " ")
+        name = " ".join(check.__name__.split("_")[2:])
         yield ("unchecked", name), f"whether {name} is not known: {error} cannot be read"

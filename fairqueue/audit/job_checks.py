@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.keyspace import SharedLimitRow, WorkspaceRow, expires_at
@@ -28,7 +28,7 @@ def _of(first: tuple[str, float]) -> Where:
     return ("workspace", first[0])
 
 
-def _jobs_are_in_one_place(a: Audit) -> Iterator[Found]:
+def _i3_jobs_are_in_one_place(a: Audit) -> Iterator[Found]:
     places = a.places_by_job
     jobs = {(names[0], job) for names, records in a.space.all("jobs") for job in records}
     for job in jobs | set(places):
@@ -38,7 +38,7 @@ def _jobs_are_in_one_place(a: Audit) -> Iterator[Found]:
             yield ("job", *job), f"job {job} has {kept} and is in {n} places"
 
 
-def _lanes_are_named_by_their_flow(a: Audit) -> Iterator[Found]:
+def _i3_lanes_are_named_by_their_flow(a: Audit) -> Iterator[Found]:
     there = {names for kind in ("lane", "returned") for names, _ in a.space.all(kind)}
     wanted = {(ws.name, flow.lane_key, p) for ws, flow in a.flows() for p in flow.lanes}
     yield from unequal("lanes", there, "flows", wanted, stray=_lane)
@@ -50,7 +50,7 @@ def _lanes_are_named_by_their_flow(a: Audit) -> Iterator[Found]:
             )
 
 
-def _returned_jobs_are_in_order(a: Audit) -> Iterator[Found]:
+def _i3_returned_jobs_are_in_order(a: Audit) -> Iterator[Found]:
     there = {names for names, _ in a.space.all("returned")}
     wanted = {(ws.name, flow.lane_key, p) for ws, flow in a.flows() for p in flow.returned}
     yield from unequal("returned", there, "flows", wanted, stray=_lane)
@@ -68,7 +68,7 @@ def _returned_jobs_are_in_order(a: Audit) -> Iterator[Found]:
                 )
 
 
-def _holes_are_counted(a: Audit) -> Iterator[Found]:
+def _i3_holes_are_counted(a: Audit) -> Iterator[Found]:
     there = {names: {e: int(n) for e, n in holes.items()} for names, holes in a.space.all("holes")}
     counted = {
         (ws.name, flow.lane_key, p, n) for ws, flow in a.flows() for p, n in flow.holes.items()
@@ -86,7 +86,7 @@ def _holes_are_counted(a: Audit) -> Iterator[Found]:
             yield ("lane", *names), f"lane {names} has nothing but holes"
 
 
-def _depths_are_sums(a: Audit) -> Iterator[Found]:
+def _i6_depths_are_sums(a: Audit) -> Iterator[Found]:
     sums = Counter(place.queue for place in a.places())
     sums.subtract(lease.queue for lease in a.space.leases.values())
     for queue in {*a.space.nodes, *sums}:
@@ -99,7 +99,7 @@ def _depths_are_sums(a: Audit) -> Iterator[Found]:
             )
 
 
-def _schedules_can_be_read(a: Audit) -> Iterator[Found]:
+def _i3_schedules_can_be_read(a: Audit) -> Iterator[Found]:
     for (name,), entries in a.space.all("scheduled"):
         for entry in entries:
             if not is_entry(entry):
@@ -107,7 +107,7 @@ def _schedules_can_be_read(a: Audit) -> Iterator[Found]:
                 yield ("entry", "scheduled", name, entry), text
 
 
-def _timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
+def _i3_timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
     rows: dict[str, WorkspaceRow | SharedLimitRow] = {**a.space.workspaces, **a.space.shared_limits}
     wanted = {name: row.timer for name, row in rows.items() if row.timer is not None}
     there = set(a.space.one("timer", {}).items())
@@ -125,7 +125,7 @@ def _timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:
                 yield _of((name, at)), f"{decode(name)!r} has no timer for its {kind} job at {at}"
 
 
-def _what_expires_waits(a: Audit) -> Iterator[Found]:
+def _i3_what_expires_waits(a: Audit) -> Iterator[Found]:
     wanted: set[tuple[str, str, float]] = set()
     for place in a.waiting():
         at = expires_at(a.space.of("jobs", place.queue, otherwise={}).get(place.job, ""))
@@ -135,21 +135,8 @@ def _what_expires_waits(a: Audit) -> Iterator[Found]:
     yield from a.differs("expiring", "waiting jobs", wanted, lambda at: job_of(*at[:2]))
 
 
-def _waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[Found]:
+def _i3_waiting_for_a_rate_has_a_timer(a: Audit) -> Iterator[Found]:
     for ws, flow in a.flows():
         if flow.state in {"rate", "task_rate"} and ws.timer is None:
             text = f"{decode(ws.name)!r} waits for its rate and no timer is set"
             yield ("workspace", ws.name), text
-
-
-JOB_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I3", _jobs_are_in_one_place),
-    ("I3", _lanes_are_named_by_their_flow),
-    ("I3", _returned_jobs_are_in_order),
-    ("I3", _holes_are_counted),
-    ("I3", _schedules_can_be_read),
-    ("I3", _timers_are_those_of_the_records),
-    ("I3", _what_expires_waits),
-    ("I3", _waiting_for_a_rate_has_a_timer),
-    ("I6", _depths_are_sums),
-)

@@ -18,6 +18,7 @@ from fairqueue._stores.schedules import StoredSchedule
 R = TypeVar("R")
 Names = tuple[str, ...]
 MICROSECONDS = 1e6
+_QUEUE = "queue:"  # begins the fields of their nodes in the shard's hash
 _PARENT = re.compile(r"([^<>=]*)(?:([<>=])([^/]*)/\d+)?")
 _JOB = re.compile(r"\S+ \S+ \d+ \d+ \S+ \S+")
 _EXPIRES = re.compile(r"\S+ \S+ \d+ \d+ \S+ [^ /]*/([\d.]+)")
@@ -298,6 +299,8 @@ class Keyspace:
     def __init__(self, engine: Engine) -> None:
         self.shard = engine.shard
         self._by_kind: dict[str, dict[Names, Any]] = {kind: {} for kind in LAYOUT}
+        self.record: bytes | None = None
+        """The shard's own record."""
         self.strangers: list[str] = []
         """Keys under the prefix that are not in the layout."""
         self.foreign: dict[Names, str] = {}
@@ -310,7 +313,7 @@ class Keyspace:
         """Records that cannot be read, by their kind and names."""
         for key, value, expires in engine.dump(payloads=False):
             rest = key.decode(errors="backslashreplace").removeprefix(engine.keys.prefix)
-            self._enter(rest, value if rest == "meta" else _text(value), expires=expires)
+            self._enter(rest, value, expires=expires)
         self._parse()
 
     def _enter(self, rest: str, value: Any, *, expires: bool) -> None:
@@ -322,6 +325,9 @@ class Keyspace:
         self.keys.append(key)
         if expires:
             self.expiring.add(key)
+        if kind == "shard" and isinstance(value, dict):
+            self.record = value.get(b"record")
+        value = _text(value)
         if _type_of(value) == TYPES[kind]:
             self._by_kind[kind][tuple(names)] = value
         else:
@@ -332,7 +338,9 @@ class Keyspace:
         self.leases = self._rows("leases", lambda _, text: _lease(text))
         self.inner_nodes = self._rows("inner_nodes", _inner_node)
         self.shared_limits = self._rows("shared_limits", lambda _, text: _shared_limit(text))
-        self.nodes = self._rows("nodes", lambda _, text: _node(text))
+        queues = {at: text for at, text in self.one("shard", {}).items() if at.startswith(_QUEUE)}
+        found = self._rows("shard", lambda _, text: _node(text), queues)
+        self.nodes = {at.removeprefix(_QUEUE): row for at, row in found.items()}
         for (queue,), records in self.all("jobs"):
             self.unreadable += [
                 ("jobs", queue, job) for job, text in records.items() if not _JOB.match(text)
@@ -347,9 +355,11 @@ class Keyspace:
                 except (ValueError, TypeError):
                     self.unreadable.append(("schedules", workspace, name))
 
-    def _rows(self, kind: str, read: Callable[[str, str], R]) -> dict[str, R]:
+    def _rows(
+        self, kind: str, read: Callable[[str, str], R], of: Mapping[str, str] | None = None
+    ) -> dict[str, R]:
         rows: dict[str, R] = {}
-        for name, text in self.one(kind, {}).items():
+        for name, text in (self.one(kind, {}) if of is None else of).items():
             try:
                 rows[name] = read(name, text)
             except ValueError:

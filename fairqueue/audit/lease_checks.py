@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import inf
 
 from fairqueue._keys import decode
@@ -11,7 +11,7 @@ from fairqueue.audit.view import ALMOST, Audit, Found, Where, entry_of, unequal
 MICROSECONDS = 1_000_000  # in a second
 
 
-def _leases_are_at_every_level(a: Audit) -> Iterator[Found]:
+def _i4_leases_are_at_every_level(a: Audit) -> Iterator[Found]:
     leases = a.space.leases
     ends = set(a.space.one("expiry", {}))
     yield from unequal("expiry", ends, "leases", set(leases), stray=lambda fence: ("lease", fence))
@@ -23,7 +23,7 @@ def _last(slot: tuple[str, ...]) -> Where:
     return ("lease", slot[-1])
 
 
-def _leases_hold_their_slots(a: Audit) -> Iterator[Found]:
+def _i4_leases_hold_their_slots(a: Audit) -> Iterator[Found]:
     indexed = a.space.one("indexed_tasks", {})
     wanted: set[tuple[str, str]] = set()
     moving: set[tuple[str, str]] = set()
@@ -45,7 +45,7 @@ def _leases_hold_their_slots(a: Audit) -> Iterator[Found]:
     yield from unequal("slots", there, "leases", wanted, stray=stray, lacking=_last)
 
 
-def _fences_are_in_order(a: Audit) -> Iterator[Found]:
+def _i4_fences_are_in_order(a: Audit) -> Iterator[Found]:
     leases, ends_of = a.space.leases, a.space.lease_ends
     for fence, lease in leases.items():
         if not lease.claimed * MICROSECONDS < int(fence) <= a.last_fence:
@@ -60,7 +60,7 @@ def _fences_are_in_order(a: Audit) -> Iterator[Found]:
             yield ("lease", fence), text
 
 
-def _last_dispatches_have_the_highest_fences(a: Audit) -> Iterator[Found]:
+def _i4_last_dispatches_have_the_highest_fences(a: Audit) -> Iterator[Found]:
     for queue, node in a.space.nodes.items():
         if node.last_fence > a.last_fence:
             text = f"{decode(queue)!r} was served with fence {node.last_fence}, above the last one"
@@ -71,7 +71,7 @@ def _last_dispatches_have_the_highest_fences(a: Audit) -> Iterator[Found]:
             yield ("node", lease.queue), text
 
 
-def _time_does_not_go_back(a: Audit) -> Iterator[Found]:
+def _i12_time_does_not_go_back(a: Audit) -> Iterator[Found]:
     if a.offset < 0:
         yield ("shard",), f"the clock is set back by {-a.offset} s"
     for fence, lease in a.space.leases.items():
@@ -82,18 +82,8 @@ def _time_does_not_go_back(a: Audit) -> Iterator[Found]:
             )
 
 
-def _time_is_looked_at_before_it_brings_anything(a: Audit) -> Iterator[Found]:
+def _i12_time_is_looked_at_before_it_brings_anything(a: Audit) -> Iterator[Found]:
     first = min((*a.space.lease_ends.values(), *a.space.one("timer", {}).values()), default=inf)
     if first < a.due - ALMOST:
         text = f"a lease or timer is due at {first:f}, and no call looks before {a.due:f}"
         yield ("shard",), text
-
-
-LEASE_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I4", _leases_are_at_every_level),
-    ("I4", _leases_hold_their_slots),
-    ("I4", _fences_are_in_order),
-    ("I4", _last_dispatches_have_the_highest_fences),
-    ("I12", _time_does_not_go_back),
-    ("I12", _time_is_looked_at_before_it_brings_anything),
-)

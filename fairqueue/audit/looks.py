@@ -17,7 +17,7 @@ from fairqueue.audit.view import Audit, Where
 MOST_LOOKS = 5
 FEWEST_LOOKS = 3
 """One repetition may be chance: a job may move while its lane is read, a record may change back."""
-_KINDS = ("workspaces", "nodes", "inner_nodes")
+_KINDS = (("workspaces", ""), ("shard", "queue:"), ("inner_nodes", ""))
 _ABSENT = (None,) * len(_KINDS)
 _ARRIVAL = 16  # digits and a colon before the name in a ready set
 
@@ -84,4 +84,4 @@ def _record_of(a: Audit, where: Where) -> object:
 
 def _record(a: Audit, name: str) -> object:
     """Return the records of a workspace, queue or inner node."""
-    return tuple(a.space.one(kind, {}).get(name) for kind in _KINDS)
+    return tuple(a.space.one(kind, {}).get(before + name) for kind, before in _KINDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fairqueue._keys import decode
 from fairqueue._stores import fairness as fair
@@ -13,7 +13,7 @@ ALMOST = 1e-6
 _TASK_RATE = re.compile(r"[^:]+:[^:]+")
 
 
-def _inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
+def _i1_inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
     """An inner node is ready exactly while a member is runnable and its shared limit is open."""
     for b in a.space.inner_nodes.values():
         runnable, closed = bool(a.space.of("ready", b.id)), a.closed(b.limit_key)
@@ -25,7 +25,7 @@ def _inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
             yield ("node", b.id), f"inner node {b.id} is {b.state} with arrival {b.arrival}"
 
 
-def _closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
+def _i10_closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
     for name, shared in a.space.shared_limits.items():
         where = "shared_limit", name
         closed = a.closed(name) if a.space.of("nodes_of_shared_limit", name) else None
@@ -38,7 +38,7 @@ def _closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
             yield where, f"shared limit {name} has nodes that must follow, and its timer is not due"
 
 
-def _inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
+def _i5_inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
     counts = a.counts_of_inner_nodes
     for b in a.space.inner_nodes.values():
         members, total, held = counts.get(b.id, (0, 0, 0))
@@ -54,7 +54,7 @@ def _inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
             yield ("node", b.id), text
 
 
-def _inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
+def _i3_inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
     wanted = {(b.limit_key, b.id) for b in a.space.inner_nodes.values()}
     lists = "nodes_of_shared_limit"
     yield from a.differs(lists, "inner nodes", wanted, lambda one: ("node", one[1]))
@@ -64,7 +64,7 @@ def _inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
             yield entity(name), f"{decode(name)!r} stands in {node}, which does not exist"
 
 
-def _groups_are_what_is_set(a: Audit) -> Iterator[Found]:
+def _i3_groups_are_what_is_set(a: Audit) -> Iterator[Found]:
     for ws in a.space.workspaces.values():
         if ws.move is not None:
             if ws.timer is None or ws.timer > a.now:
@@ -75,24 +75,13 @@ def _groups_are_what_is_set(a: Audit) -> Iterator[Found]:
             yield ("workspace", ws.name), text
 
 
-def _rates_are_of_a_task_in_a_workspace(a: Audit) -> Iterator[Found]:
+def _i11_rates_are_of_a_task_in_a_workspace(a: Audit) -> Iterator[Found]:
     for member in a.space.one("task_rates", {}):
         if not _TASK_RATE.fullmatch(member):
             yield ("entry", "task_rates", member), f"a rate of no task in a workspace: {member}"
 
 
-def _nothing_is_left_of_an_inner_node(a: Audit) -> Iterator[Found]:
+def _i11_nothing_is_left_of_an_inner_node(a: Audit) -> Iterator[Found]:
     for b in a.space.inner_nodes.values():
         if b.state == "idle" and not b.members:
             yield ("node", b.id), f"inner node {b.id} is idle and empty"
-
-
-NODE_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I1", _inner_nodes_stand_where_they_should),
-    ("I10", _closed_shared_limits_are_full_or_wait),
-    ("I5", _inner_nodes_weigh_as_much_as_their_members),
-    ("I3", _inner_nodes_are_listed),
-    ("I3", _groups_are_what_is_set),
-    ("I11", _rates_are_of_a_task_in_a_workspace),
-    ("I11", _nothing_is_left_of_an_inner_node),
-)

@@ -2,45 +2,68 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from fairqueue._keys import decode
+from fairqueue.audit.limits import lists_of, settings_of
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
-_PROGRESS = re.compile(r"([1-9]\d*) \S+ ([\d.]+)")
+_PROGRESS = re.compile(r"[1-9]\d* \S+")
 FORMS = {
-    "counts": re.compile(r"(\S+=\d+ )+[\d.]+"),
-    "progress": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
+    "counts ": re.compile(r"(\S+=\d+ )+[\d.]+"),
+    "progress ": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
+    "shard task:": re.compile(r"(-|\d+) [\d.]+"),
+    "shard across:": re.compile(r"\S+ \S+ [01]"),
 }
-"""How a field's text looks in kinds of which the rebuild removes what it cannot read."""
+"""How a field's text looks, by the kind and how its name begins: the rebuild removes others."""
 
 
-def _fields_can_be_read(a: Audit) -> Iterator[Found]:
-    for kind, form in FORMS.items():
+def _i11_fields_can_be_read(a: Audit) -> Iterator[Found]:
+    for of, form in FORMS.items():
+        kind, _, before = of.partition(" ")
         for name, text in a.space.one(kind, {}).items():
-            if not form.fullmatch(text):
+            if name.startswith(before) and not form.fullmatch(text):
                 found = f"{kind} of {decode(name)!r} cannot be read: {text[:80]!r}"
                 yield ("field", kind, name), found
 
 
-def _unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
+def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
     for queue, node in a.space.nodes.items():
         if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "finish", "ready")):
             text = f"queue {decode(queue)!r} is marked as unused and is not empty"
             yield ("node", queue), text
 
 
-def _the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("notes", {}).get("rebuild", "1 0 0")
-    found = _PROGRESS.fullmatch(text)
-    if not found or float(found[2]) > a.now + REST_SECONDS:
+def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
+    text = a.space.one("notes", {}).get("rebuild", "1 0")
+    if a.rebuild_at > a.now + REST_SECONDS:
+        yield ("shard",), f"the rebuild does not go on before {a.rebuild_at}"
+    if not _PROGRESS.fullmatch(text):
         yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
-REBUILD_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I11", _fields_can_be_read),
-    ("I11", _unused_queues_hold_nothing),
-    ("I11", _the_rebuild_goes_on),
-)
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
+    fields: dict[str, str] = a.space.one("limits", {})
+    lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
+    listed = {(what, field) for what, found in lists.items() for field in found}
+    due = {(what, field) for field in fields for what in lists_of(field, fields[field])}
+    for field in sorted({field for _, field in listed ^ due}):
+        yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
+    settings = a.space.one("shard", {}).get("settings")
+    if a.levels.observed:
+        lists["observe"] = set()
+    if a.space.one("indexed_tasks", {}):
+        lists["indexed"] = set()
+    if settings is not None and _json(settings) != settings_of(fields, lists):
+        yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from fairqueue._keys import decode
 from fairqueue.audit.view import ALMOST, Audit, Found, unequal
@@ -12,7 +12,7 @@ TURN = "turn"
 """A member of a workspace's tickets: its own turn among those that wait."""
 
 
-def _tickets_are_in_one_place(a: Audit) -> Iterator[Found]:
+def _i15_tickets_are_in_one_place(a: Audit) -> Iterator[Found]:
     there = {
         (ticket.split("/")[1], ticket, end > 0)
         for ticket, end in a.space.one("requests", {}).items()
@@ -27,7 +27,7 @@ def _tickets(a: Audit) -> set[tuple[str, str, float]]:
     return a.entries("requests_of_workspace")
 
 
-def _turns_are_of_those_that_wait(a: Audit) -> Iterator[Found]:
+def _i15_turns_are_of_those_that_wait(a: Audit) -> Iterator[Found]:
     queue = {name: -turn for name, each, turn in _tickets(a) if each == TURN}
     waiting = {name for name, each, turn in _tickets(a) if turn > 0}
     of = "waiting workspaces", set(queue), "waiting requests", waiting
@@ -45,7 +45,7 @@ def _turns_are_of_those_that_wait(a: Audit) -> Iterator[Found]:
             yield ("request", name), text
 
 
-def _requests_are_within_their_limits(a: Audit) -> Iterator[Found]:
+def _i2_requests_are_within_their_limits(a: Audit) -> Iterator[Found]:
     if a.levels.observed:
         return
     in_flight = sum(end > 0 for end in a.space.one("requests", {}).values())
@@ -56,10 +56,3 @@ def _requests_are_within_their_limits(a: Audit) -> Iterator[Found]:
     for where, used, limits in levels:
         if used > limits.get("whole_requests", limits.get("requests", used)):
             yield ("limits",), f"{where} has {counted(used, 'request')} in flight, above its limit"
-
-
-REQUEST_CHECKS: tuple[tuple[str, Callable[[Audit], Iterator[Found]]], ...] = (
-    ("I2", _requests_are_within_their_limits),
-    ("I15", _tickets_are_in_one_place),
-    ("I15", _turns_are_of_those_that_wait),
-)

@@ -18,8 +18,9 @@ from fairqueue.audit.limits import Levels
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
-_NUMBERS = struct.Struct("<7d")
-_NO_META = bytes(_NUMBERS.size) + f"- - - {FORMAT}".encode()
+NUMBERS = struct.Struct("<8d")
+"""What the shard's record begins with."""
+_NO_META = bytes(NUMBERS.size) + f"- - - {FORMAT}".encode()
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
 _META = re.compile(r"\S+ \S+ \S+( spread)? ")
 
@@ -106,17 +107,15 @@ class Audit:
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
         self.levels = Levels(space.one("limits", {}))
-        meta = space.one("meta", _NO_META)
-        words = meta[_NUMBERS.size :].decode(errors="backslashreplace")
+        meta = _NO_META if space.record is None else space.record
+        words = meta[NUMBERS.size :].decode(errors="backslashreplace")
         self.format = meta.rpartition(b" ")[2].decode(errors="backslashreplace")
         """The last word of the shard's record."""
         self.meta_can_be_read = bool(_META.match(words))
         if not self.meta_can_be_read:
-            meta, words = _NO_META, _NO_META[_NUMBERS.size :].decode()
-        self.beat, self.offset, window, *rest = _NUMBERS.unpack_from(meta)
-        self.window = int(window)
-        """The last minute in which a job ended."""
-        fence, arrival, _watched, due = rest
+            meta, words = _NO_META, _NO_META[NUMBERS.size :].decode()
+        self.beat, self.offset, window, *rest = NUMBERS.unpack_from(meta)
+        fence, arrival, _watched, due, self.rebuild_at = rest
         _gaps, _watcher, drain, *_ = words.split()
         self.last_fence, self.last_arrival = int(fence), int(arrival)
         self.draining = drain != "-"
@@ -124,6 +123,8 @@ class Audit:
         self.due = due / 1e6
         self.now = max(now + self.offset, self.beat)
         """The time by the shard's clock, which does not go back."""
+        self.window = int(window) or int(self.now // 60)
+        """The last minute in which a job ended, or now where the record does not say it."""
 
     def entries(self, kind: str) -> set[tuple[Any, ...]]:
         """Every entry of the keys of a kind: names, member, and the score or text that it has."""

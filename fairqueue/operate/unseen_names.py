@@ -19,8 +19,8 @@ log = logging.getLogger("fairqueue.admin")
 
 PLACES = {
     "workspace": ("workspaces", "dead_workspaces", "limits", "schedule_times"),
-    "queue": ("nodes", "notes", "limits"),
-    "task": ("tasks",),
+    "queue": ("shard", "notes", "limits"),
+    "task": ("shard",),
 }
 """Keys that hold names of a scope: first those that jobs name now."""
 MOST_COMPARED = 10_000
@@ -101,6 +101,7 @@ def _is_used(store: StoreBase, scope: str, name: str) -> bool:
     """Answer the common case, that a job has named it, without reading all names."""
     place = PLACES[scope][0]
     engines, field = [shard.engine for shard in store.shards], encode_in(scope, name)
+    field = f"{scope}:{field}" if place == "shard" else field
     return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)
 
 

@@ -49,7 +49,7 @@ SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
-FEWEST_FLOWS, FLOWS_OF_ALL = 50, 4000  # workspaces in line that looks at many queues count
+FEWEST_FLOWS, FLOWS_OF_ALL = 50, 1000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
 BEGINNING = "0"
@@ -390,7 +390,7 @@ def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | No
 
 def _totals(engine: Engine) -> Totals:
     """Read one shard's counts."""
-    found = engine.command("HGET", engine.keys.key("tasks"), "")
+    found = engine.command("HGET", engine.keys.key("shard"), "tasks")
     of_all = _ACKED.fullmatch(found or b"")
     names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
     counts = engine.command("HMGET", engine.keys.key("notes"), "leases_expired", *names)

@@ -67,10 +67,10 @@ def _change_shard(start: int, text: bytes) -> Damage:
     """Write this over the shard's own record, from this byte on."""
 
     def damage(engine: Engine) -> object:
-        key = engine.keys.key("meta")
-        record = engine.command("GET", key)
+        key = engine.keys.key("shard")
+        record = engine.command("HGET", key, "record")
         after = record[start + len(text) :] if start >= 0 else b""
-        return engine.command("SET", key, record[:start] + text + after)
+        return engine.command("HSET", key, "record", record[:start] + text + after)
 
     return damage
 
@@ -81,7 +81,7 @@ def _change_number(position: int, number: float) -> Damage:
 
 
 _change_node = partial(_change, of=("inner_nodes", "q@org"))
-_serve_queue = partial(_change, -1, of=("nodes", "q"))
+_serve_queue = partial(_change, -1, of=("shard", "queue:q"))
 """Change the fence of a queue's last dispatch."""
 
 
@@ -158,12 +158,13 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a timer is lost": ("I3", _run("DEL", ("timer",))),
     "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
-    "a key may expire": ("I9", _run("EXPIRE", ("nodes",), 1000)),
+    "a key may expire": ("I9", _run("EXPIRE", ("shard",), 1000)),
     "a record was set aside": ("I13", _put("set_aside", "job q x", "1700000000.0 {}")),
     **{
         f"a record of {kind} cannot be read": ("I13", _spoil_first(kind))
-        for kind in ("workspaces", "leases", "nodes", "jobs:q", "shared_limits")
+        for kind in ("workspaces", "leases", "jobs:q", "shared_limits")
     },
+    "a record of a queue cannot be read": ("I13", _put("shard", "queue:q", "{}")),
     "the keys have another format": ("I13", _change_shard(-8, b"format=3")),
     "the keys have no format": ("I13", _change_shard(-8, b"")),
     "a flow that has failed has no timer": ("I1", _a_ready_flow_is("failed")),
@@ -191,8 +192,15 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a dead letter is not listed": ("I11", _run("DEL", ("dead_workspaces",))),
     "a count does not say when it was last raised": ("I11", _put("counts", "a", "3")),
+    "an average of a task cannot be read": ("I11", _put("shard", "task:t", "what")),
+    "how a queue stands beside other shards cannot be read": (
+        "I11",
+        _put("shard", "across:q", "7"),
+    ),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
-    "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 9000000000 0 0")),
+    "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 0 0")),
+    "limits are overlooked": ("I11", _put("shard", "settings", "{}")),
+    "the rebuild rests for too long": ("I11", _change_number(7, 9e9)),
 }
 
 

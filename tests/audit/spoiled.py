@@ -19,12 +19,11 @@ from tests.contract.world import World
 TRUTH = ("jobs", "leases", "limits", "dead_letters", "unique", "schedules")
 TASKS, WORKSPACES, QUEUES = ("t", "u", "limited"), ("eu", "us", "solo {1}", "slow"), ("q", "q2")
 SPARED = {
-    "meta",  # fences and the clock: nothing that is stored says how far they have come
-    "tasks",  # names
+    "shard",  # but for records of queues: fences, the clock, names and replies
     *("limits_with", "stored_by", "asked", "moved"),  # limits
-    *("counts", "across"),  # counts
+    "counts",
     *("progress", "activity"),  # what jobs and workers say
-    *("ended", "claimer", "confirmed", "set_aside", "workers"),
+    *("ended", "confirmed", "set_aside", "workers"),
 }
 """What no rebuild writes again: neither truth nor an index of it."""
 INDEXES = tuple(kind for kind in TYPES if kind not in {*TRUTH, *SPARED} and "request" not in kind)
@@ -83,7 +82,9 @@ def spoil(engine: Engine, random: Random, most: int) -> list[str]:
     done = []
     for _ in range(random.randint(1, most)):
         space = Keyspace(engine)
-        keys = sorted({key for key in space.keys if key[0] in INDEXES} - space.foreign.keys())
+        keys = sorted(
+            {key for key in space.keys if key[0] in {*INDEXES, "shard"}} - space.foreign.keys()
+        )
         if keys:
             kind, *names = random.choice(keys)
             done.append(_spoil(engine, random, kind, names, keys))
@@ -95,6 +96,8 @@ def _spoil(
 ) -> str:
     """Damage one key: the whole of it, or one entry."""
     key, how, chance = _key(engine, kind, *names), TYPES[kind], random.random()
+    if kind == "shard":
+        chance = max(chance, 0.2)
     if chance < 0.15 or how == "string":
         engine.command("UNLINK", key)
         return f"{key} is lost"
@@ -102,13 +105,15 @@ def _spoil(
         engine.command("UNLINK", key)
         engine.command(*(("RPUSH", key, "a") if how == "hash" else ("HSET", key, "a", "b")))
         return f"{key} is of another type"
-    entry = random.choice(_entries(engine, kind, *names))
+    entry = random.choice(_entries(engine, kind, *names) or [b"queue:q"])
     if chance < 0.5:
         take = {"hash": "HDEL", "set": "SREM", "zset": "ZREM", "list": "LPOP"}[how]
         engine.command(take, key, *[entry] * (how != "list"))
         return f"{key} lacks {entry!r}"
     others = random.choice([key for key in keys if key[0] == kind])
-    other = random.choice([entry, *_entries(engine, *others), b"ghost"])
+    other = random.choice(
+        [entry, *_entries(engine, *others), b"ghost" if kind != "shard" else b"queue:ghost"]
+    )
     fields = _entries(engine, kind, *names) if how == "hash" else []
     texts = [engine.command("HGET", key, field) for field in fields]
     puts: dict[str, tuple[Any, ...]] = {
@@ -124,7 +129,8 @@ def _spoil(
 def _entries(engine: Engine, kind: str, *names: str) -> list[bytes]:
     ask = {"hash": "HKEYS", "set": "SMEMBERS", "zset": "ZRANGE", "list": "LRANGE"}[TYPES[kind]]
     of = (0, -1) if "RANGE" in ask else ()
-    return sorted(engine.command(ask, _key(engine, kind, *names), *of))
+    found = sorted(engine.command(ask, _key(engine, kind, *names), *of))
+    return [each for each in found if kind != "shard" or each.startswith(b"queue:")]
 
 
 def _key(engine: Engine, *parts: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import re
 import threading
+from types import ModuleType
 
 import pytest
 import redis
@@ -13,7 +15,7 @@ from fairqueue import Limits
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
-from fairqueue.audit import audit, certain_findings, looks
+from fairqueue.audit import audit, certain_findings, checks, looks
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
@@ -45,7 +47,7 @@ def test_keys_that_go_after_the_scan_are_no_findings(
     """On a live server tokens and schedules come and go while the keys are read."""
     engine = RedisEngine(redis_client, namespace=namespace)
     World(Store(engine), ManualClock()).publish()
-    gone = [engine.keys.key(kind, "gone").encode() for kind in ("token", "scheduled", "claimer")]
+    gone = [engine.keys.key(kind, "gone").encode() for kind in ("token", "scheduled", "slots")]
     found = list(redis_client.scan_iter(match=engine.keys.prefix + "*"))
     monkeypatch.setattr(redis_client, "scan_iter", lambda **_: [*found, *gone])
     assert audit(engine) == []
@@ -116,16 +118,16 @@ def test_what_comes_and_goes_with_its_record_is_not_certain(
 def test_damage_without_a_record_is_found(world: World, engine: Engine) -> None:
     """By each of five looks."""
     world.publish()
-    engine.command("HDEL", engine.keys.key("nodes"), "q")
+    engine.command("HDEL", engine.keys.key("shard"), "queue:q")
     assert ("node", "q") in {found.where for found in certain_findings(engine)[1]}
 
 
 def test_keys_of_jobs_never_expire(world: World, engine: Engine) -> None:
-    """Only records of replies, and what is counted, have a time to live, and all of them have."""
+    """Only what is counted has a time to live."""
     world.publish(group="g")
     space = Keyspace(engine)
-    assert {kind for kind, *_ in space.expiring} == {"activity", "claimer"}
-    assert {kind for kind, *_ in space.keys} >= {"claimer", "jobs", "leases"}
+    assert {kind for kind, *_ in space.expiring} == {"activity"}
+    assert {kind for kind, *_ in space.keys} >= {"shard", "jobs", "leases"}
 
 
 def test_every_key_has_one_hash_tag(redis_client: redis.Redis, namespace: str) -> None:
@@ -134,3 +136,14 @@ def test_every_key_has_one_hash_tag(redis_client: redis.Redis, namespace: str) -
     world.publish("a:b {c}", "x}{", queue="q {2}", task="{t}")
     for key in redis_client.scan_iter(match="{*", count=1000):
         assert re.fullmatch(r"\{[^{}]+:\d+\}:[^{}]*", key.decode())
+
+
+@pytest.mark.parametrize("module", [checks, *checks.MODULES])
+def test_each_check_names_its_invariant(module: ModuleType) -> None:
+    """One without it would never be made."""
+    functions = [each for _, each in inspect.getmembers(module, inspect.isfunction)]
+    own = [each for each in functions if each.__module__ == module.__name__]
+    found = [each for each in own if str(inspect.signature(each)).endswith("Iterator[Found]'")]
+    assert {each for each in found if list(inspect.signature(each).parameters) == ["a"]} == {
+        check for check in checks.CHECKS if check.__module__ == module.__name__
+    }

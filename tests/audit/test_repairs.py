@@ -101,7 +101,9 @@ def test_keys_of_a_newer_release_are_refused(world: World, engine: Engine) -> No
 
 
 MORE: dict[str, Damage] = {
-    "the shard's record is cut off": lambda e: e.command("SET", e.keys.key("meta"), "17000 3"),
+    "the shard's record is cut off": lambda e: e.command(
+        "HSET", e.keys.key("shard"), "record", "17000 3"
+    ),
     "all leases are lost": lambda e: e.command("UNLINK", e.keys.key("leases")),
 }
 
@@ -116,3 +118,13 @@ def test_lost_truth_is_mended(world: World, engine: Engine, name: str) -> None:
     assert mended.repairs
     assert run_all(world, engine) >= jobs
     assert left_over(audit(engine, now=world.clock())) == []
+
+
+def test_a_repair_of_the_shard_s_record_forgets_no_ended_job(world: World, engine: Engine) -> None:
+    """A job that ended a moment ago and is published again is no new job."""
+    world.publish("a", "ended", queue="own")
+    worker = world.worker("w7")
+    worker.finish(worker.take_one("own"))
+    MORE["the shard's record is cut off"](engine)
+    assert rebuild(world.store, now=world.clock()).repairs
+    assert not world.again("a", "ended", queue="own")

@@ -213,7 +213,7 @@ def test_what_names_nothing_is_forgotten(world: World, stray: str) -> None:
 def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
     """Its virtual time starts again."""
     names = world.publish_many(3)
-    world.command("HSET", "nodes", "q", "{}")
+    world.command("HSET", "shard", "queue:q", "{}")
     assert world.drain() == names
     assert aside(world) == {"queue q"}
 
@@ -255,8 +255,8 @@ def test_keys_of_a_newer_format_are_refused(world: World) -> None:
     """The error names both formats and the remedy, and nothing is changed."""
     world.publish()
     world.worker().take(1)
-    newer = world.command("GET", "meta").replace(b"format=2", b"more format=3")
-    world.command("SET", "meta", newer)
+    newer = world.command("HGET", "shard", "record").replace(b"format=2", b"more format=3")
+    world.command("HSET", "shard", "record", newer)
     before = {entry.key: entry.value for entry in world.store.engine.dump()}
     for act in (world.publish, world.worker("w2").take, world.reap, world.store.snapshot):
         with pytest.raises(ConfigurationError, match=r"have format 3, .* knows format 2: upgrade"):
@@ -272,9 +272,9 @@ def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | N
     worker = world.worker()
     lease = worker.take_one()
     if text is None:
-        world.command("DEL", "meta")
+        world.command("HDEL", "shard", "record")
     else:
-        world.command("SET", "meta", text)
+        world.command("HSET", "shard", "record", text)
     world.clock.advance(0.001)
     again = worker.take_one()
     assert (again.job.id, again.fence > lease.fence) == (names[1], True)
@@ -282,7 +282,7 @@ def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | N
     assert worker.finish(again)
     world.pass_time(20)
     assert len(world.drain()) == 2
-    assert aside(world) == (set() if text is None else {"meta -"})
+    assert aside(world) == (set() if text is None else {"shard -"})
     assert sound(world)
 
 

@@ -98,7 +98,7 @@ def test_ids_of_ended_jobs_go_without_a_time_to_live(world: World, worker: Worke
         end_one()
         assert kinds_of(world)["ended"] <= 2
         world.clock.advance(60)
-    assert {kind for kind, *_ in Keyspace(world.store.engine).expiring} <= {"claimer"}
+    assert {kind for kind, *_ in Keyspace(world.store.engine).expiring} <= set()
     world.clock.advance(600)
     end_one()
     assert kinds_of(world) == {"ended": 1}

@@ -60,6 +60,12 @@ def test_nothing_ready_has_no_head(world: World) -> None:
     assert [(stand.head, stand.seen) for stand in found.heads] == [(None, 7.0)]
 
 
+def test_a_queue_that_is_only_looked_at_leaves_nothing(world: World) -> None:
+    """It had no job here, so nothing would ever take away what is remembered of it."""
+    assert world.store.queue_heads(["never"], [(7.0, None)])[0].seen == 7.0
+    assert not world.command("HEXISTS", "shard", "across:never")
+
+
 def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:
     """Not behind a neighbour whose next job counts for much, and not in the past."""
     world.store.set_limits("workspace", "light", Limits(weight=0.001))
@@ -90,10 +96,10 @@ def test_virtual_time_starts_again_beside_other_shards(world: World, worker: Wor
         lease = worker.take_one()
         world.clock.advance(100.0)
         worker.finish(lease, seconds=100.0)
-    nodes = world.store.engine.keys.key("nodes")
+    nodes = world.store.engine.keys.key("shard")
 
     def virtual_time() -> float:
-        return float(world.store.engine.command("HGET", nodes, "q").split()[0])
+        return float(world.store.engine.command("HGET", nodes, "queue:q").split()[0])
 
     assert virtual_time() > 0
     for _ in range(10):

@@ -9,6 +9,7 @@ import pytest
 
 from fairqueue import Job, Limits, Pause
 from fairqueue.adapters import Admission, Ending, Finish
+from fairqueue.audit.looks import take_look
 from tests.contract.world import Worker, World, sound
 
 DAY = 86400.0
@@ -23,7 +24,7 @@ def traces(world: World, text: str) -> set[str]:
         kind = key.decode().removeprefix(engine.keys.prefix).partition(":")[0]
         if text.encode() in key or text in repr(value):
             found.add(kind)
-    return found - {"claimer", "activity"}
+    return found - {"activity"}
 
 
 def idle(world: World, worker: Worker, days: float, *queues: str) -> None:
@@ -158,13 +159,10 @@ def limited_workspaces(world: World, worker: Worker) -> None:
 
 
 ALWAYS = {
-    "meta",
-    "tasks",
+    "shard",
     "duration_estimates",
     "activity",
-    "claimer",
     "notes",
-    "nodes",
     "limits",
 }
 """Kinds of which there is one key, with few fields."""
@@ -276,8 +274,7 @@ def test_large_jobs_are_looked_at_in_small_pages(
     for _ in range(600):
         world.publish(payload=b"x" * size)
     engine, calls = world.store.engine, 0
-    progress = engine.keys.key("notes")
-    while not calls or engine.command("HGET", progress, "rebuild").split()[2] == b"0":
+    while not calls or take_look(engine).rebuild_at == 0:
         world.reap()
         calls += 1
     assert fewest <= calls <= most

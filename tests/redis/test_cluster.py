@@ -58,7 +58,7 @@ def test_jobs_run_on_all_nodes(queue: FairQueue, nodes: Cluster, namespace: str)
     assert len(queue.claim(["q"], 100).leases) == len(NAMES)
     for shard in range(SHARDS):
         owner = nodes.owner(slot_of(namespace, shard))
-        assert owner.run("EXISTS", f"{{{namespace}:{shard}}}:meta") == 1
+        assert owner.run("EXISTS", f"{{{namespace}:{shard}}}:shard") == 1
 
 
 def test_a_wait_ends_with_a_job_on_any_node(queue: FairQueue) -> None:
@@ -153,7 +153,7 @@ def test_a_slot_that_moves_loses_nothing(queue: FairQueue, nodes: Cluster, names
     assert refused > 0
     assert sorted(ran) == sorted(accepted)
     owner = nodes.owner(slot_of(namespace, 3))
-    assert owner.run("EXISTS", f"{{{namespace}:3}}:meta") == 1
+    assert owner.run("EXISTS", f"{{{namespace}:3}}:shard") == 1
 
 
 def test_a_slot_moves_under_load(queue: FairQueue, nodes: Cluster, namespace: str) -> None:

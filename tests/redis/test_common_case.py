@@ -51,14 +51,14 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
         queue.limits.set(Scope.total(), concurrency=3)
         store = queue.store
         most = Limits(concurrency=4)
-        assert count(lambda: store.set_limits("total", "", most)) == 22
+        assert count(lambda: store.set_limits("total", "", most)) == 23
 
 
 @pytest.mark.parametrize(
     ("limits", "job_id", "most"),
     [
-        ({}, None, 7),
-        ({}, "known", 7),
+        ({}, None, 6),
+        ({}, "known", 6),
         ({"workspace_capacity": 99}, None, 11),
         ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 11),
     ],
@@ -71,7 +71,7 @@ def test_commands_of_a_publish(
     job_id: str | None,
     most: int,
 ) -> None:
-    """TIME, the shard, two for ended ids, limits, the record, the lane; more with a capacity."""
+    """TIME, the shard, two for ended ids, the record, the lane; more with a capacity."""
     with _queue(redis_url, namespace, **limits) as queue:
 
         def publish() -> None:
@@ -83,7 +83,7 @@ def test_commands_of_a_publish(
 @pytest.mark.parametrize(
     ("limits", "group", "most"),
     [
-        ({}, None, 4 + 4 * 50),
+        ({}, None, 3 + 4 * 50),
         ({}, "g", 9 + 4 * 50),
         ({"workspace_capacity": 99}, None, 5 + 7 * 50),
         ({"workspace_capacity": 99}, "g", 16 + 5 * 50),
@@ -107,10 +107,10 @@ def test_commands_of_a_publish_of_many(
 @pytest.mark.parametrize(
     ("limits", "n", "most"),
     [
-        ({}, 1, 35),
-        ({}, 8, 115),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 38),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 119),
+        ({}, 1, 30),
+        ({}, 8, 110),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 1, 34),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, 8, 115),
     ],
 )
 def test_commands_of_a_finish_with_a_claim(

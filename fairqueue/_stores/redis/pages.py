@@ -19,7 +19,7 @@ KEYS_AT_ONCE = 200
 ENTRIES_AT_ONCE = 500
 NO_KEY = -2  # what TTL says of a key that is not there
 SIZES = {b"hash": "hlen", b"set": "scard", b"zset": "zcard", b"list": "llen"}
-RECORDS = frozenset({"workspaces", "leases", "nodes", "inner_nodes", "shared_limits"})
+RECORDS = frozenset({"workspaces", "leases", "shard", "inner_nodes", "shared_limits"})
 """Records, which are read before what they describe: see :mod:`fairqueue.audit.looks`."""
 
 Heads = Callable[[str, str, bytes], Sequence[bytes]]

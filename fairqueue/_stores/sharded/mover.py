@@ -38,8 +38,7 @@ PLACES = (
 )
 """Keys that may name a workspace."""
 
-MARK = frozenset({"notes"})
-KEPT = frozenset({"notes", "limits", "limits_with", "stored_by", "tasks", "indexed_tasks"})
+KEPT = ("limits", "limits_with", "stored_by", "indexed_tasks")
 """Kept of a dropped shard: running processes go on asking it, and find their limits there."""
 
 
@@ -136,8 +135,7 @@ class Mover:
         """Prepare new shards, and say on all of them what is about to happen."""
         for shard in self._new(change):
             _refuse_jobs(shard)
-            # the mark keeps a process that knew this shard from using it again
-            _unlink(shard, but=MARK)
+            _unlink(shard)
             limits = shard.engine.keys.key("limits")  # refuses publishes with an older mark
             shard.engine.command("HSET", limits, "spread", change.version)
             _give_settings(self._store.shards[0], shard)
@@ -297,15 +295,16 @@ def _refuse_jobs(shard: Store) -> None:
         )
 
 
-def _unlink(shard: Store, *, but: frozenset[str] = frozenset()) -> None:
-    """Drop all keys but those of these kinds; of notes only the number of shards stays."""
-    command = shard.engine.command
-    for entry in list(shard.engine.dump(payloads=False)):
-        rest = entry.key.decode(errors="replace").removeprefix(shard.engine.keys.prefix)
-        kind = rest.partition(":")[0]
-        if kind not in but:
-            command("UNLINK", entry.key)
-        elif kind == "notes":
-            others = [field for field in command("HKEYS", entry.key) if field != b"shards"]
-            if others:
-                command("HDEL", entry.key, *others)
+def _unlink(shard: Store, *, but: tuple[str, ...] = ()) -> None:
+    """Drop all keys but those of these kinds, and all notes but the number of shards.
+
+    It keeps a process that knew this shard from using it again.
+    """
+    engine = shard.engine
+    for entry in list(engine.dump(payloads=False)):
+        rest = entry.key.decode(errors="replace").removeprefix(engine.keys.prefix)
+        if rest.partition(":")[0] not in {"notes", *but}:
+            engine.command("UNLINK", entry.key)
+    notes = engine.keys.key("notes")
+    for note in set(engine.command("HKEYS", notes)) - {b"shards"}:
+        engine.command("HDEL", notes, note)

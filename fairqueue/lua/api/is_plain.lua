@@ -5,4 +5,4 @@
 -- WRITES nothing
 local _, queue = unpack(ARGV)
 
-return Shard.kind_of(queue) or call('HEXISTS', K.nodes(), queue) == 1 and 'task' or ''
+return Shard.kind_of(queue) or call('HEXISTS', K.shard(), 'queue:' .. queue) == 1 and 'task' or ''

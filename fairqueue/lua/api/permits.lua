@@ -21,7 +21,7 @@ for limit, permits in gmatch(renewed, '(%S+) (%S+)\n') do
   Permits.put(Permits.of(limit), listed(permits), seconds)
 end
 for limit, freed in gmatch(changes, '(%S+) %S+ (%S+) %S+\n') do
-  if freed ~= '-' then Permits.free(Permits.of(limit), listed(freed)) end
+  if freed ~= '-' then Permits.free(Permits.of(limit), listed(freed), seconds) end
 end
 local replies = {}
 for limit, turn, taken in gmatch(changes, '(%S+) (%S+) %S+ (%S+)\n') do
@@ -30,7 +30,7 @@ for limit, turn, taken in gmatch(changes, '(%S+) (%S+) %S+ (%S+)\n') do
   local n, wait = 0, 0
   if taken ~= '-' then n, wait = Permits.take(p, turn, listed(taken), seconds) end
   local opened = Permits.wake(p)
-  Permits.save(p)
+  Permits.save(p, seconds)
   insert(replies, concat({ int(n), num(wait), Permits.has_others(p, turn), opened }, ' '))
 end
 return replies

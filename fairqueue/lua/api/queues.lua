@@ -21,7 +21,8 @@ local function row(queue)
     call('ZCARD', K.ready(queue)), node.last_fence, unpack(texts) }, ' ')
 end
 
-local following_cursor, found = unpack(call('HSCAN', K.nodes(), cursor, 'COUNT', count))
+local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH', 'queue:*',
+  'COUNT', count))
 local rows = { now_text, following_cursor }
-for i = 1, #found, 2 do insert(rows, row(found[i])) end
+for i = 1, #found, 2 do insert(rows, row(found[i]:sub(7))) end
 return rows

@@ -39,17 +39,18 @@ end
 
 -- What is scanned, one after the other: every workspace of which anything is known is in one.
 local PARTS = {
-  { 'HSCAN', K.nodes(), 'queues' }, { 'HSCAN', K.workspaces() }, { 'ZSCAN', K.dead_workspaces() },
-  { 'HSCAN', K.counts() },
+  { 'HSCAN', K.shard(), 'queue:(.+)' }, { 'HSCAN', K.workspaces() },
+  { 'ZSCAN', K.dead_workspaces() }, { 'HSCAN', K.counts() },
 }
 local queues, rows, seen, left = {}, {}, {}, tonumber(count)
 
-local function page_of(scan, key, of_queues, at)
+local function page_of(scan, key, of_queue, at)
   local following_cursor, found = unpack(call(scan, key, at, 'COUNT', left))
   for i = 1, #found, 2 do
     local name = found[i]
-    if of_queues then
-      insert(queues, { name, Lanes.depth_of(name) })
+    if of_queue then
+      name = match(name, of_queue)
+      if name then insert(queues, { name, Lanes.depth_of(name) }) end
     elseif not (seen[name] or find(name, '^!')) then
       insert(rows, row(name))
       seen[name] = true
@@ -66,8 +67,8 @@ end
 local part, at = match(cursor, '^(%d):(%d+)$')
 part, at = tonumber(part or 1), at or '0'
 repeat
-  local scan, key, of_queues = unpack(PARTS[part])
-  at = page_of(scan, key, of_queues, at)
+  local scan, key, of_queue = unpack(PARTS[part])
+  at = page_of(scan, key, of_queue, at)
   if at == '0' then part = part + 1 end
 until part > #PARTS or left <= 0
 return { part > #PARTS and '0' or part .. ':' .. at, queues, rows }

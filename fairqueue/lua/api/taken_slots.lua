@@ -10,7 +10,7 @@ local _, cursor, count = unpack(ARGV)
 local averages = {}
 
 local function average_of(task)
-  averages[task] = averages[task] or match(call('HGET', K.tasks(), task) or '-', '^%S+')
+  averages[task] = averages[task] or match(Shard.field('task:' .. task) or '-', '^%S+')
   return averages[task]
 end
 

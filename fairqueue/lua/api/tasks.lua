@@ -10,22 +10,23 @@ local LIMITS = { 'concurrency', 'workspace_concurrency', 'rate', 'burst', 'works
   'workspace_burst', 'paused' }
 
 local function row(name, average)
-  local limits = Limits.any('tasks') and Limits.of_task(name) or {}
+  local limits = Limits.of_task(name) or {}
   local own, texts = limits.would or limits, {}
   for i, what in ipairs(LIMITS) do
     local limit = what == 'paused' and limits[what] or Limits.whole(own, what)
     texts[i] = limit and num(limit) or '-'
   end
   if not own.rate then texts[4] = '-' end -- a burst is there without a rate, by default
-  local hold = Limits.any('tasks') and Limits.texts('pause:task:' .. name)[1] or ''
+  local hold = Limits.any('tasks') and Limits.text_of('pause:task:' .. name) or ''
   return concat({ name, average and num(Fairness.seconds(average)) or '-', concat(texts, ' '),
     match(hold, 'draining=(%S+)') or '-' }, ' ')
 end
 
-local following_cursor, found = unpack(call('HSCAN', K.tasks(), cursor, 'COUNT', count))
+local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH', 'task:*',
+  'COUNT', count))
 local rows = { now_text, following_cursor }
 for i = 1, #found, 2 do
   local average = tonumber(match(found[i + 1], '^%S+'))
-  if find(found[i], '^[^#]') then insert(rows, row(found[i], average)) end
+  insert(rows, row(found[i]:sub(6), average))
 end
 return rows

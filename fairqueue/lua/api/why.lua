@@ -89,7 +89,7 @@ if queue ~= '' then
 end
 local own = match(id, '[^/]*$')
 local places, found = { Enqueue.retry_with(name, own) }, nil
-for _, one in ipairs(call('HKEYS', K.nodes())) do
+for _, one in ipairs(Shard.queues()) do
   insert(places, concat({ name, one, own }, '/'))
 end
 for _, place in ipairs(places) do

@@ -9,9 +9,10 @@ local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
-local FORMAT, META = '2', '<ddddddd' -- see shard.lua
+local FORMAT, META = '2', '<dddddddd' -- see shard.lua
+local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
-local NO_META = ('\0'):rep(56) .. '- - - format=2'
+local NO_META = ('\0'):rep(PACKED) .. '- - - format=' .. FORMAT
 
 -- What S has when a call begins: made at its full size, since a table that grows costs more.
 local function new_state()
@@ -26,8 +27,8 @@ local function new_state()
     steps_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
-    limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    limits_by_text = false, this_window = false,
+    settings = false, this_window = false,
+    fields = false, -- of the shard's hash: those that were read when the call began
   }
 end
 -- What few calls need, and tables of the call's own, each made when it is first needed: S has place
@@ -39,9 +40,9 @@ local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
-  limit_scopes = false, default_texts = false,
   -- what was read, and is written at the end
   workspaces = READ, nodes = READ, shared_limits = READ,
+  changed_fields = READ, -- of the shard's hash: field, text, ...
   touched_queues = READ, -- whose token must be checked
   due_queues = READ, -- when time will bring something to a queue
   set_aside = READ, -- {kind, name, text} of what could not be read, or was not found
@@ -50,7 +51,7 @@ local STATE = {
   touched_leases = TABLE, -- granted or dropped
   granted = TABLE, -- leases that are still to be written
   words = TABLE, -- one table for all commands: another one each would cost more
-  limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  limits_of = TABLE, limits_by_text = TABLE, averages = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }
@@ -85,13 +86,15 @@ function begin_call(keys, arguments)
   end
 end
 
--- Make the state of the call, read the shard's record, and let the time go on from its last beat:
--- what Redis's clock falls behind that is added to it from then on. Return the refusal of another
--- release's keys.
-local function open_shard()
+-- Make the state of the call, read the shard's record with other fields of its hash, and let the
+-- time go on from its last beat: what Redis's clock falls behind that is added to it from then on.
+-- Return the refusal of another release's keys.
+local function open_shard(...)
   S = setmetatable(new_state(), NEW_STATE)
-  now, meta_text, meta_unread = tonumber(now_text), call('GET', K.meta()) or NO_META, nil
-  if #meta_text < #NO_META or meta_text:sub(-9) ~= ' format=2' then
+  local found, one, other = call('HMGET', K.shard(), 'record', 'settings', ...), ...
+  S.fields = { [one or ''] = found[3], [other or ''] = found[4], settings = found[2] }
+  now, meta_text, meta_unread = tonumber(now_text), found[1] or NO_META, nil
+  if #meta_text < #NO_META or meta_text:sub(-#FORMAT - 8) ~= ' format=' .. FORMAT then
     local written = match(meta_text, ' format=(%d+)$')
     if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
     meta_text, meta_unread = NO_META, meta_text

@@ -1,10 +1,14 @@
 -- Each owner numbers its calls; its last number and reply are kept, so a repeated call changes
--- nothing.
+-- nothing. In the shard's hash:
+--   owner:name -> until number|reply
+--     until: in whole seconds; from then on it counts no more, and the rebuild takes it away
 local KEPT_LEASES = 10 -- a record lives this many leases
 
 -- The kept reply if this number was answered before, false if it is new, nil if it is too late.
 function Idempotency.answered(owner, number)
-  local kept_number, reply = match(call('GET', K.claimer(owner)) or '0|', '^(%d+)|(.*)$')
+  local until_then, kept_number, reply =
+    match(Shard.field('owner:' .. owner) or '', '^(%d+) (%d+)|(.*)$')
+  if not until_then or now >= tonumber(until_then) then return false end
   if kept_number == number then return reply end
   local is_later = #kept_number == #number and kept_number > number or #kept_number > #number
   if is_later then return nil end
@@ -12,16 +16,16 @@ function Idempotency.answered(owner, number)
 end
 
 function Idempotency.keep(owner, number, reply, lease_seconds)
-  return call('SET', K.claimer(owner), number .. '|' .. reply, 'PX',
-    int(lease_seconds * KEPT_LEASES * 1000))
+  local until_then = int(now + lease_seconds * KEPT_LEASES + 1)
+  Shard.put('owner:' .. owner, until_then .. ' ' .. number .. '|' .. reply)
 end
 
 -- What the owner of a lease learns. Few and flat values: reading each costs the client more than a
 -- command; the job's record has the rest.
 function Idempotency.told(l)
-  local needed = Permits.needed(l.queue, l.task)
+  local more = l.early and 'early' or Permits.needed(l.queue, l.task)
   return l.fence .. ' ' .. l.id .. ' ' .. l.queue .. ' ' .. int(l.deliveries) .. ' '
-    .. (l.since or '-') .. (needed and ' ' .. needed or '')
+    .. (l.since or '-') .. (more and ' ' .. more or '')
 end
 
 -- The reply to a claim that was answered before.

@@ -1,8 +1,8 @@
--- How far a queue is on this shard beside the same queue on others, in virtual time: kept in a hash
--- as `seen offset idle`. Claimers carry the highest virtual time that they have seen, the present,
--- from shard to shard. A queue that had nothing ready begins at the present: the offset is what its
--- own order is behind, and only grows. One that fell far behind, as in an outage, keeps a bounded
--- credit.
+-- How far a queue is on this shard beside the same queue on others, in virtual time: kept in the
+-- shard's hash, as `seen offset idle`. Claimers carry the highest virtual time that they have seen,
+-- the present, from shard to shard. A queue that had nothing ready begins at the present: the
+-- offset is what its own order is behind, and only grows. One that fell far behind, as in an
+-- outage, keeps a bounded credit.
 local CREDIT = 10000000 -- since steps are small until durations are known
 local STAND = '^(%S+) (%S+) (%S+)$'
 
@@ -14,17 +14,21 @@ end
 -- claimer has seen, and how far a head may be for it to be served; -: however far.
 function Across.before(queues, times)
   Shard.load().spread = ' spread '
-  local stands, names = {}, {}
-  for queue in gmatch(queues, '%S+') do insert(names, queue) end
-  local kept, nodes = call('HMGET', K.across(), unpack(names)),
-    call('HMGET', K.nodes(), unpack(names))
+  local stands, names, fields = {}, {}, {}
+  for queue in gmatch(queues, '%S+') do
+    insert(names, queue)
+    insert(fields, 'across:' .. queue)
+    insert(fields, 'queue:' .. queue)
+  end
+  local kept = call('HMGET', K.shard(), unpack(fields))
   local i = 0
   for present, most in gmatch(times, '([^:%s]+):(%S+)') do
     i = i + 1
-    local seen, ahead, idle = match(kept[i] or '', STAND)
-    local virtual_time, max_stride = match(nodes[i] or '0 0', '^(%S+) (%S+)')
-    local stand = { queue = names[i], text = kept[i], seen = max(tonumber(seen) or 0, present),
-      ahead = tonumber(ahead) or 0, idle = idle ~= '0', virtual_time = tonumber(virtual_time) }
+    local seen, ahead, idle = match(kept[2 * i - 1] or '', STAND)
+    local virtual_time, max_stride = match(kept[2 * i] or '0 0', '^(%S+) (%S+)')
+    local stand = { queue = names[i], text = kept[2 * i - 1],
+      seen = max(tonumber(seen) or 0, present), ahead = tonumber(ahead) or 0,
+      idle = idle ~= '0', virtual_time = tonumber(virtual_time), is_kept = kept[2 * i] }
     local tag = first_tag(stand.queue)
     if tag and stand.idle then
       stand.ahead, stand.idle = max(stand.ahead, stand.seen - stand.virtual_time), false
@@ -50,11 +54,11 @@ function Across.served(stands, queues, n)
   return concat(served, ' '), served[1] and n or 0
 end
 
--- Keep it, and say it: `head,seen`; without a head nothing is ready, and a head of a queue that is
--- closed, as by a limit, is infinitely far.
+-- Keep it if the queue is known here, and say it: `head,seen`; without a head nothing is ready, and
+-- a head of a queue that is closed, as by a limit, is infinitely far.
 function Across.keep(stand)
   local text = num(stand.seen) .. ' ' .. num(stand.ahead) .. (stand.at and ' 0' or ' 1')
-  if text ~= stand.text then call('HSET', K.across(), stand.queue, text) end
+  if stand.is_kept and text ~= stand.text then Shard.put('across:' .. stand.queue, text) end
   local head = stand.is_closed and 'inf' or stand.at and num(stand.at)
   return (stand.at and head or '') .. ',' .. num(stand.seen)
 end
@@ -86,6 +90,6 @@ end
 -- The present of all shards in this one's own time; nil: there is no other shard, or none has told.
 function Across.present(queue)
   if Shard.load().spread == ' ' then return nil end
-  local seen, ahead = match(call('HGET', K.across(), queue) or '', STAND)
+  local seen, ahead = match(Shard.field('across:' .. queue) or '', STAND)
   return seen and seen - ahead
 end

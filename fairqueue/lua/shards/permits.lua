@@ -2,8 +2,7 @@
 -- shards, and a job starts under it only with a permit from there. A permit is a lease: its owner
 -- renews it with the lease of the job, and it ends by itself where the owner is gone. A limit is
 -- named `scope:name`, as in total: or queue:mail or task:mails.send.
---   permits: permit by its end, of one limit
---   permit_turns: limit -> tat ask ask ...
+--   permits: permit by its end, of one limit; and `! tat ask ask ...` by -1
 --     tat: the theoretical arrival time of its rate
 --     ask: `turn:since:until` of each that was refused
 -- Those that were refused take turns: a queue where the total is full, a shard where a task is.
@@ -11,14 +10,14 @@
 local REFUSED_SECONDS = 1 -- until one that was refused asks again, if nothing wakes it
 local ASK_SECONDS = 2 -- for which an ask stands then
 local OUTAGE = 0.4 -- of the life of a permit: it outlives a shorter time in which no script ran
-local PERMITS_KEPT_SECONDS = 3600 -- after their end, where none asks any more
+local KEPT_SECONDS = 3600 -- after their end, where none asks any more
 local ENDED_AT_ONCE = 100 -- permits that have ended which one call drops
 
 -- The limits wider than a shard under which a job of a queue and a task starts, `,` between them.
 function Permits.needed(queue, task)
-  if S.has_none or Shard.load().spread == ' ' or Limits.none_is_set() then return nil end
+  if Shard.load().spread == ' ' or Limits.none_is_set() then return nil end
   local limits, total = Limits.of_queue(Records.node(queue))
-  local of_task, needed = Limits.any('tasks') and Limits.of_task(task), {}
+  local of_task, needed = Limits.of_task(task), {}
   if total.whole_concurrency then insert(needed, 'total:') end
   if limits.whole_concurrency then insert(needed, 'queue:' .. queue) end
   if of_task and (of_task.whole_concurrency or of_task.whole_rate) then
@@ -29,14 +28,14 @@ end
 
 function Permits.of(limit)
   local scope, name = match(limit, '^(%a+):(.*)$')
-  local own_name = Limits.texts('configured:observe:')[1] == '' and name
-  local text = call('HGET', K.permit_turns(), limit) or '0'
-  local p = { limit = limit, scope = scope, name = name, key = K.permits(scope, name), asks = {},
-    tat = tonumber(match(text, '^%S+')),
-    most = own_name and Limits.stored_number('whole_concurrency', scope, own_name),
-    rate = own_name and Limits.stored_number('whole_rate', scope, own_name),
-    burst = own_name and Limits.stored_number('whole_burst', scope, own_name) or 1 }
-  for turn, since, until_then in gmatch(text, ' ([^ :]+):(%S+):(%S+)') do
+  local limits = scope == 'total' and Limits.of_total()
+    or scope == 'queue' and Limits.of_queue({ queue = name }) or Limits.of_task(name) or {}
+  local key = K.permits(scope, name)
+  local text = call('ZRANGEBYSCORE', key, '-1', '-1')[1]
+  local p = { scope = scope, name = name, key = key, text = text, asks = {},
+    tat = tonumber(match(text or '', '^! (%S+)') or 0),
+    most = limits.whole_concurrency, rate = limits.whole_rate, burst = limits.whole_burst or 1 }
+  for turn, since, until_then in gmatch(text or '', ' ([^ :]+):(%S+):(%S+)') do
     if tonumber(until_then) > now then
       insert(p.asks, { turn = turn, since = since, until_then = until_then })
     end
@@ -46,19 +45,20 @@ end
 
 -- Permits that have ended go, but for those that could not be renewed while this shard was away.
 function Permits.drop_ended(p, seconds)
-  local ended = seconds and now or now - PERMITS_KEPT_SECONDS
+  local ended = now
   for _, gap in ipairs(Tick.gaps()) do
-    if seconds and gap.back - gap.away > OUTAGE * seconds and now < gap.back + seconds then
+    if gap.back - gap.away > OUTAGE * seconds and now < gap.back + seconds then
       ended = min(ended, gap.away)
     end
   end
-  local permits = call('ZRANGEBYSCORE', p.key, '-inf', num(ended), 'LIMIT', '0', ENDED_AT_ONCE)
+  local permits = call('ZRANGEBYSCORE', p.key, '0', num(ended), 'LIMIT', '0', ENDED_AT_ONCE)
   if permits[1] then call('ZREM', p.key, unpack(permits)) end
 end
 
 -- How many more may start now, if this many run.
 function Permits.room(p, used)
-  local below = p.most and max(0, p.most - (used or call('ZCARD', p.key))) or math.huge
+  local below = math.huge
+  if p.most then below = max(0, p.most - (used or call('ZCOUNT', p.key, '0', '+inf'))) end
   if not p.rate then return below end
   return p.rate > 0 and min(below, Room.starts_of(p, p.tat)) or 0
 end
@@ -73,7 +73,12 @@ end
 
 function Permits.put(p, permits, seconds)
   for _, permit in ipairs(permits) do call('ZADD', p.key, num(now + seconds), permit) end
-  if permits[1] then call('HSETNX', K.permit_turns(), p.limit, '0') end
+  Permits.keep(p, seconds)
+end
+
+-- What is left of a limit for which none asks any more expires.
+function Permits.keep(p, seconds)
+  call('EXPIRE', p.key, int(math.ceil(max(seconds, p.tat - now)) + KEPT_SECONDS))
 end
 
 -- Take as many of these permits as there is room for; return how many, and for how long one that
@@ -123,34 +128,28 @@ function Permits.wake(p)
   return concat(opened, ',')
 end
 
-function Permits.save(p)
-  local texts = { p.tat > now and num(p.tat) or '0' }
+function Permits.save(p, seconds)
+  local texts = { '!', p.tat > now and num(p.tat) or '0' }
   for _, ask in ipairs(p.asks) do
     insert(texts, concat({ ask.turn, ask.since, ask.until_then }, ':'))
   end
   local text = concat(texts, ' ')
-  if text == '0' and call('EXISTS', p.key) == 0 then
-    call('HDEL', K.permit_turns(), p.limit)
-  else
-    call('HSET', K.permit_turns(), p.limit, text)
-  end
+  if text == '! 0' then text = nil end
+  if text == p.text then return end
+  if p.text then call('ZREM', p.key, p.text) end
+  if text then call('ZADD', p.key, -1, text) end
+  p.text = text
+  Permits.keep(p, seconds)
 end
 
 -- A permit by which no job has started, `!` before it, does not count for a rate either.
-function Permits.free(p, permits)
+function Permits.free(p, permits, seconds)
   for _, text in ipairs(permits) do
     local unused, permit = match(text, '^(!?)(.*)$')
     local is_freed = call('ZREM', p.key, permit) == 1
     if is_freed and unused ~= '' and p.rate and p.rate > 0 then p.tat = p.tat - 1 / p.rate end
   end
-  Permits.save(p)
-end
-
--- Of a limit for which none asks any more: see rebuild_pages.lua.
-function Permits.tidy(limit)
-  local p = Permits.of(limit)
-  Permits.drop_ended(p)
-  Permits.save(p)
+  Permits.save(p, seconds)
 end
 
 -- Whether others wait for their turn, or for the time of its next start: then a permit that has

@@ -65,7 +65,7 @@ end
 
 -- A task that has a limit of its own has lanes of its own.
 function Lanes.key_of(queue, task)
-  return Limits.any('tasks') and Limits.of_task(task) and queue .. '/' .. task or queue
+  return Limits.of_task(task) and queue .. '/' .. task or queue
 end
 
 function Lanes.length(ws, flow, priority)
@@ -101,7 +101,7 @@ end
 
 function Lanes.total_depth()
   local n = -call('ZCARD', K.expiry())
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do n = n + call('HLEN', K.jobs(queue)) end
+  for _, queue in ipairs(Shard.queues()) do n = n + call('HLEN', K.jobs(queue)) end
   for queue, node in pairs(S.nodes) do -- those that this script has made
     if node.is_new then n = n + call('HLEN', K.jobs(queue)) end
   end

@@ -118,7 +118,7 @@ function Records.node(queue)
   local node = S.nodes[queue]
   if node then return node end
   if find(queue, '[/@]') then return Records.inner_node(queue) end
-  local text = call('HGET', K.nodes(), queue)
+  local text = Shard.field('queue:' .. queue)
   local virtual_time, max_stride, last_start, start_interval, last_fence, resumed, unused =
     match(text or '0 0 0 0 0', QUEUE_NODE)
   if not tonumber(virtual_time) then
@@ -143,7 +143,7 @@ end
 
 -- The same where a claim has found nothing there.
 function Records.note_claim(queue)
-  local text = not S.nodes[queue] and call('HGET', K.nodes(), queue)
+  local text = not S.nodes[queue] and Shard.field('queue:' .. queue)
   if not text or find(text, '/', 1, true) then Records.register(queue) end
 end
 
@@ -152,7 +152,7 @@ function Records.save_node(node)
   if node.up then return Records.save_inner_node(node) end
   local marks = (node.resumed ~= '' and '~' .. node.resumed or '')
     .. (node.unused and '/' .. node.unused or '')
-  call('HSET', K.nodes(), node.queue, concat({ int(node.virtual_time), int(node.max_stride),
+  Shard.put('queue:' .. node.queue, concat({ int(node.virtual_time), int(node.max_stride),
     node.last_start, node.start_interval, node.last_fence, marks ~= '' and marks or nil }, ' '))
 end
 

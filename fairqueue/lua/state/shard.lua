@@ -1,32 +1,38 @@
--- The shard's own record, and the ids of jobs that ended a moment ago.
--- The record is one string, read once and written once; fence, arrival, beat and offset only grow:
---   beat offset window fence arrival watched due, packed; gaps watcher drain [spread] format=2
+-- What every call reads and writes is one hash of the shard, read once and written once: its own
+-- record, those of nodes, tasks and owners, and how queues stand beside other shards. Its fields:
+-- record, settings (see limits.lua), queue:, task:, owner: and across: with a name, and tasks, of
+-- all tasks.
+-- And the ids of jobs that ended a moment ago.
+-- In the shard's record fence, arrival, beat and offset only grow:
+--   beat offset window fence arrival watched due rebuild_at, packed; then
+--   gaps watcher drain [spread] format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written; due: no lease ends and no timer goes
 -- off before then, in microseconds; spread: there are other shards; offset: what is added to
--- Redis's clock, see base.lua.
+-- Redis's clock, see base.lua; rebuild_at: when the rebuild goes on.
 Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
-local PACKED = 56 -- bytes of the record's numbers
+local PUT_MOST = 200 -- words of one command
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local SHARDS_MOST = 64 -- as in _shards/placement.py
 local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counted
 
 function Shard.load()
   if S.meta then return S.meta end
-  local beat, _, _, fence, arrival, watched, due = struct.unpack(META, meta_text)
+  local beat, _, _, fence, arrival, watched, due, rebuild_at =
+    struct.unpack(META, meta_text)
   local gaps, watcher, drain = match(meta_text, '^(%S+) (%S+) (%S+) ', PACKED + 1)
   if not drain then -- damaged in the middle
     meta_text, meta_unread, last_window = NO_META, meta_text, 0
     return Shard.load()
   end
   S.meta = { beat = beat, fence = fence, arrival = arrival, watched = watched, due = due,
-    gaps = gaps, watcher = watcher, drain = drain,
+    rebuild_at = rebuild_at, gaps = gaps, watcher = watcher, drain = drain,
     spread = Shard.is_spread() and ' spread ' or ' ' }
-  if meta_unread then Shard.set_aside('meta', '-', meta_unread) end
+  if meta_unread then Shard.set_aside('shard', '-', meta_unread) end
   return S.meta
 end
 
@@ -61,13 +67,49 @@ function Shard.next_fence()
 end
 
 function Shard.save()
-  if not S.meta and offset == 0 then return end
-  local meta = Shard.load()
-  local text = struct.pack(META, meta.beat, offset, last_window, meta.fence, meta.arrival,
-    meta.watched, meta.due) .. meta.gaps .. ' ' .. meta.watcher .. ' ' .. meta.drain
-    .. meta.spread .. 'format=2'
-  if text == meta_text then return end
-  call('SET', K.meta(), text)
+  if S.meta or offset > 0 then
+    local meta = Shard.load()
+    local text = struct.pack(META, meta.beat, offset, last_window, meta.fence, meta.arrival,
+      meta.watched, meta.due, meta.rebuild_at) .. meta.gaps .. ' '
+      .. meta.watcher .. ' ' .. meta.drain .. meta.spread .. 'format=' .. FORMAT
+    if text ~= meta_text then Shard.put('record', text) end
+  end
+  Shard.write_fields()
+end
+
+-- A field of the shard's hash, as it was when the call began.
+function Shard.field(field)
+  local text = S.fields[field]
+  if text == nil then return call('HGET', K.shard(), field) end
+  return text
+end
+
+-- It is written when the call ends.
+function Shard.put(field, text)
+  local changed = S.changed_fields
+  local n = #changed
+  changed[n + 1], changed[n + 2] = field, text
+  if n >= PUT_MOST then Shard.write_fields() end
+end
+
+function Shard.write_fields()
+  if not S.has_read or not S.changed_fields[1] then return end
+  call('HSET', K.shard(), unpack(S.changed_fields))
+  S.changed_fields = {}
+end
+
+function Shard.remove(field)
+  call('HDEL', K.shard(), field)
+  S.fields[field] = false
+end
+
+-- The queues that are known.
+function Shard.queues()
+  local queues = {}
+  for _, field in ipairs(call('HKEYS', K.shard())) do
+    insert(queues, match(field, '^queue:(.+)$'))
+  end
+  return queues
 end
 
 -- One more step of what a call does besides its own n; false: this call has none left.

@@ -1,11 +1,11 @@
 -- How long a task takes on average, over all workspaces. A task is known by its name, from its
 -- first publish until it has not been named for a month.
---   tasks: task -> average seen; '' -> sum count
+--   in the shard's hash: task:name -> average seen; tasks -> sum count
 --   average: in microseconds, - until one has ended; seen: when it was named or ended last
 
 function Tasks.load(task)
   if S.averages[task] ~= nil then return end
-  local text, all = unpack(call('HMGET', K.tasks(), task, ''))
+  local text, all = unpack(call('HMGET', K.shard(), 'task:' .. task, 'tasks'))
   S.averages[task] = tonumber(match(text or '', '^%S+')) or false
   if S.averages[''] then return end
   local sum, count = match(all or '0 0', '^(%S+) (%S+)$')
@@ -14,8 +14,8 @@ end
 
 -- A publish or an operator names it.
 function Tasks.name(task)
-  local average = match(call('HGET', K.tasks(), task) or '-', '^%S+')
-  call('HSET', K.tasks(), task, average .. ' ' .. now_text)
+  local average = match(call('HGET', K.shard(), 'task:' .. task) or '-', '^%S+')
+  call('HSET', K.shard(), 'task:' .. task, average .. ' ' .. now_text)
 end
 
 -- The average over all workspaces; of a task that has none, over all tasks; 0: nothing is known.
@@ -36,10 +36,8 @@ end
 -- Write the averages that this call has changed.
 function Tasks.save()
   local all = S.averages['']
-  local fields = { '', int(all.sum) .. ' ' .. int(all.count) }
+  Shard.put('tasks', int(all.sum) .. ' ' .. int(all.count))
   for task in pairs(all.changed) do
-    fields[#fields + 1] = task
-    fields[#fields + 1] = int(S.averages[task]) .. ' ' .. now_text
+    Shard.put('task:' .. task, int(S.averages[task]) .. ' ' .. now_text)
   end
-  call('HSET', K.tasks(), unpack(fields))
 end

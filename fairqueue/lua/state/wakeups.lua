@@ -8,12 +8,12 @@ function Wakeups.expect(queue, at)
 end
 
 function Wakeups.touch_all()
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do S.touched_queues[queue] = true end
+  for _, queue in ipairs(Shard.queues()) do S.touched_queues[queue] = true end
 end
 
 -- A slot was freed: other workspaces may wait for it on this queue, or on any.
 function Wakeups.slot_freed(node)
-  if S.has_none then return end
+  if Limits.none_is_set() then return end
   local limits, total = Limits.of_queue(node)
   if limits.concurrency then S.touched_queues[node.queue] = true end
   if total.concurrency then S.slots_freed, S.total_limit = S.slots_freed + 1, total.concurrency end
@@ -24,7 +24,7 @@ end
 function Wakeups.touch_if_total_opened()
   local used = call('ZCARD', K.expiry())
   if used >= S.total_limit or used + S.slots_freed < S.total_limit then return end
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+  for _, queue in ipairs(Shard.queues()) do
     if call('EXISTS', K.ready(queue)) == 1 then S.touched_queues[queue] = true end
   end
 end

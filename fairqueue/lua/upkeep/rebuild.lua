@@ -81,7 +81,7 @@ function Rebuild.workspace(ws)
     for priority in gmatch(lanes, '%d+') do Rebuild.lane(ws, flow.lane_key, priority) end
   end
   local tasks = call('HKEYS', K.indexed_tasks())
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+  for _, queue in ipairs(Shard.queues()) do
     for priority = 0, USUAL do
       Rebuild.lane(ws, queue, int(priority))
       for _, task in ipairs(tasks) do Rebuild.lane(ws, queue .. '/' .. task, int(priority)) end
@@ -97,7 +97,7 @@ end
 -- The running job of a fence whose lease has no record, or one that cannot be read, as its lease;
 -- nil: no job of any queue has this fence.
 function Rebuild.lost_lease(fence)
-  for _, queue in ipairs(call('HKEYS', K.nodes())) do
+  for _, queue in ipairs(Shard.queues()) do
     local running = call('HGETALL', K.slots_of_queue(queue))
     for i = 1, #running, 2 do
       if running[i + 1] == fence then return Rebuild.as_lease(fence, queue, running[i]) end

@@ -2,7 +2,7 @@
 -- to look: each function looks once more, in the same step, and changes nothing that is sound. The
 -- first argument is what the auditor knows beside the names. Each returns what was done, in a word.
 local DAY_MICROSECONDS = 86400000000 -- a fence that is ahead by more was never issued
-local KINDS_OF_RECORDS = { workspaces = 'workspace', nodes = 'queue', inner_nodes = 'node',
+local KINDS_OF_RECORDS = { workspaces = 'workspace', shard = 'queue', inner_nodes = 'node',
   leases = 'lease', shared_limits = 'shared_limit' }
 local TAKES_OUT = { slots_of_queue = 'HDEL', slots = 'SREM', nodes_of_shared_limit = 'SREM' }
 local SIZE_OF = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN', string = 'GET' }
@@ -76,7 +76,7 @@ end
 -- strict where they do not look at a number.
 function RebuildFound.record(text, kind, name)
   if call('HGET', K[kind](), name) ~= text then return end
-  Shard.set_aside(KINDS_OF_RECORDS[kind], name, text)
+  Shard.set_aside(KINDS_OF_RECORDS[kind], match(name, '[^:]*$'), text)
   call('HDEL', K[kind](), name)
   return 'set_aside'
 end
@@ -117,7 +117,8 @@ end
 -- The shard's own record starts again where it cannot be read: see base.lua.
 function RebuildFound.shard()
   Tick.beat()
-  Shard.load().due = 0
+  local meta = Shard.load()
+  meta.due, meta.rebuild_at = 0, 0
   return 'written'
 end
 

@@ -2,16 +2,15 @@
 -- not used any more and goes with no job goes here: queues, unique keys, counts, notes,
 -- dead letters, what limits left behind. Each reap looks at a page of it, and so does each claim
 -- that found no job; after everything was looked at, they rest for a while.
---   its note: part cursor at
---     part, cursor, at: how far it has come, and when it goes on
+--   its note: part cursor, how far it has come; when it goes on is in the shard's record
 local PAGE = 64 -- entries that one call looks at
 local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
 local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at again
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local PARTS = { 'dead_letters', 'nodes', 'unique', 'counts', 'notes', 'shared_limits',
-  'indexed_tasks', 'jobs', 'tasks', 'task_rates', 'permit_turns', 'progress', 'workers' }
+local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'notes', 'shared_limits',
+  'indexed_tasks', 'jobs', 'task_rates', 'progress', 'workers' }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -48,21 +47,27 @@ function RebuildPages.queue(queue)
   elseif not since or node.last_fence / 1000000 > since then
     node.unused, node.dirty = now_text, true
   elseif now >= since + UNUSED_SECONDS then
-    call('HDEL', K.nodes(), queue)
-    call('HDEL', K.across(), queue)
+    Shard.remove('queue:' .. queue)
+    Shard.remove('across:' .. queue)
     call('HDEL', K.notes(), 'kind ' .. queue)
     call('DEL', K.token(queue))
     S.nodes[queue] = nil
   end
 end
 
--- Queues; those that no claim names any more also keep the debts of their last workspaces. A page
--- comes again while it has more of these than one call forgets.
-function RebuildPages.queues(cursor)
+-- The shard's hash. Queues that no claim names any more also keep the debts of their last
+-- workspaces: a page comes again while it has more of these than one call forgets. Kept replies go
+-- in time.
+function RebuildPages.shard(cursor)
   local left = FORGOTTEN_MOST
-  local following_cursor = RebuildPages.fields(K.nodes(), cursor, function(queue)
-    if left > 0 then left = left - Tick.forget_idle(queue, left) end
-    if left > 0 then RebuildPages.queue(queue) end
+  local following_cursor = RebuildPages.fields(K.shard(), cursor, function(field, text)
+    local kind, name = match(field, '^(%a+):(.*)$')
+    if kind == 'queue' then
+      if left > 0 then left = left - Tick.forget_idle(name, left) end
+      if left > 0 then RebuildPages.queue(name) end
+    elseif kind == 'task' then RebuildPages.count(K.shard(), field, text)
+    elseif kind == 'owner' and now >= tonumber(match(text, '^%d+') or 0) then Shard.remove(field)
+    end
   end)
   return left > 0 and following_cursor or nil
 end
@@ -70,7 +75,6 @@ end
 -- Counts, kinds of queues, and what is known of a task, end in the time when they last changed; a
 -- mark does not, nor a note without a name or a time.
 function RebuildPages.count(key, name, text)
-  if name:sub(1, 1) == '#' or name == '' then return end
   if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
@@ -81,6 +85,7 @@ function RebuildPages.indexed_task(task, how)
   local key = '/' .. task
   if how == 'all' and not Limits.of_task(task)
     and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
+    Limits.forget()
     call('HDEL', K.indexed_tasks(), task)
   end
 end
@@ -107,13 +112,13 @@ end
 function RebuildPages.look_of(kind)
   local looks = { unique = Enqueue.drop_if_over,
     indexed_tasks = RebuildPages.indexed_task,
-    permit_turns = Permits.tidy, progress = RebuildPages.progress, workers = RebuildPages.worker,
+    progress = RebuildPages.progress, workers = RebuildPages.worker,
     shared_limits = function(key) Settle.shared_limit(key) end }
   return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
 
 function RebuildPages.queue_after(last)
-  S.queue_names = S.queue_names or call('HKEYS', K.nodes())
+  S.queue_names = S.queue_names or Shard.queues()
   local found
   for _, queue in ipairs(S.queue_names) do
     if queue > last and not (found and found < queue) then found = queue end
@@ -147,8 +152,11 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'indexed_tasks' then
     SharedLimits.not_indexed({ name })
     SharedLimits.all_indexed({ name })
-  elseif kind == 'notes' then
-    call('HDEL', K.notes(), name)
+  elseif kind == 'limits' then
+    Limits.forget()
+    if name ~= 'settings' then Limits.list(name, call('HGET', K.limits(), name) or '') end
+  elseif kind == 'notes' or kind == 'shard' then
+    call('HDEL', K[kind](), name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
@@ -163,7 +171,7 @@ function RebuildPages.page(part, cursor)
   if part == 'dead_letters' then
     more = DeadLetters.expire_oldest('') + DeadLetters.expire_oldest('!!')
   elseif part == 'task_rates' then more = TaskRates.drop_past(PAGE)
-  elseif part == 'nodes' then return RebuildPages.queues(cursor)
+  elseif part == 'shard' then return RebuildPages.shard(cursor)
   elseif part == 'jobs' then return RebuildPages.jobs(cursor)
   else return RebuildPages.fields(K[part](), cursor, RebuildPages.look_of(part)) end
   S.page_left = S.page_left - more
@@ -171,21 +179,21 @@ function RebuildPages.page(part, cursor)
 end
 
 function RebuildPages.load()
-  local part, cursor, at = match(call('HGET', K.notes(), 'rebuild') or '', '^(%d+) (%S+) ([%d.]+)$')
-  part, at = tonumber(part), tonumber(at)
-  if not PARTS[part] then return { part = 1, cursor = '0', at = 0 } end
-  return now >= at and { part = part, cursor = cursor, at = at }
+  local part, cursor = match(call('HGET', K.notes(), 'rebuild') or '', '^(%d+) (%S+)$')
+  part = tonumber(part)
+  if not PARTS[part] then return { part = 1, cursor = '0' } end
+  return { part = part, cursor = cursor }
 end
 
 function RebuildPages.save(progress)
-  local text = concat({ int(progress.part), progress.cursor, num(progress.at) }, ' ')
-  call('HSET', K.notes(), 'rebuild', text)
+  call('HSET', K.notes(), 'rebuild', int(progress.part) .. ' ' .. progress.cursor)
 end
 
 function RebuildPages.begin_next_part(progress)
   progress.part, progress.cursor = progress.part + 1, '0'
   if PARTS[progress.part] then return true end
-  progress.part, progress.at = 1, now + UNTIL_NEXT_SECONDS
+  progress.part, Shard.load().rebuild_at = 1, now + UNTIL_NEXT_SECONDS
+  Limits.forget()
 end
 
 -- A page of a part, or several parts that are small. nil: this page must come again.
@@ -200,8 +208,8 @@ end
 
 -- It stops nothing: a part that fails is noted, and the next one goes on.
 function RebuildPages.run()
+  if now < Shard.load().rebuild_at then return end
   local progress = RebuildPages.load()
-  if not progress then return end
   local done, said = pcall(RebuildPages.go_on, progress)
   if not done then
     Shard.set_aside('failure', 'rebuild ' .. int(progress.part), said)
