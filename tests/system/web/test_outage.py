@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -80,8 +81,11 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def ending() -> Iterator[ExitStack]:
-    """Ends the processes of the app."""
+    """Ends the processes of the app, whose clients wait for no garbage collection of this one."""
     with ExitStack() as stack:
+        gc.collect()
+        gc.disable()
+        stack.callback(gc.enable)
         yield stack
 
 
