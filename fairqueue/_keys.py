@@ -38,7 +38,7 @@ KINDS = _kinds("""
 shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its record as a node;
   `across:…`: `seen offset idle`, how the queue stands beside other shards; `task:…`: average in µs
   or `-`, and when it was last named or ended; `tasks`: sum and count of all; `owner:…`: until when,
-  its last call number, and the reply
+  its last call number, and the reply; `settings`: what concerns many of `limits`
   | rebuild: a queue unused for a day, a task 30 days later, an owner in time
 notes | hash | `shards`, how many there are, if several: `3.1>5.2` while that changes; `rebuild`:
   how far it has come; `acts` of operators; `retention` of dead letters;
@@ -55,9 +55,8 @@ inner_nodes | hash | inner node: its record, and where it stands in the node abo
   | with its last member, once F ≤ V
 shared_limits | hash | shared limit: why it is closed, its rate, its timer, its walk
   | once it is open and its rate is over
-limits | hash | `source:scope:name`: limits as `name=value`; marks `capacity`, `wide_capacity`,
-  `tasks`, `reserves`, `indexed`; `configured`: a digest, or `-`; of moves `moves`, `spread`,
-  `forwards`
+limits | hash | `source:scope:name`: limits as `name=value`; `configured`: a digest, or `-`; marks
+  `reserves`, `moves`, `spread`, `forwards`
   | when an operator, a configuration or the provider takes them away
 stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
 indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,
@@ -122,8 +121,8 @@ dead_letters_by_age workspace | zset | job, by when it died | with its letters
 requests_of_workspace workspace | zset | ticket: 0 in flight, else its turn; `turn`: the negative
   turn of the workspace while it waits | with its requests
 schedules workspace | hash | schedule: its record | when removed; undeclared for 30 s
-limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`,
-  of `tasks`, `pauses`, `configured` | with those fields
+limits_with what | set | fields of `limits` with a `capacity`, `wide_capacity`, `reserves`, of
+  `workspaces`, `queues`, `tasks`, `pauses`, `configured` | with those fields
 lane workspace lane_key priority | list | `task:id`, the head first | with its last job
 returned workspace lane_key priority | zset | `task:id` that came back, by its first fence
   | with its jobs
