@@ -51,7 +51,7 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
         queue.limits.set(Scope.total(), concurrency=3)
         store = queue.store
         most = Limits(concurrency=4)
-        assert count(lambda: store.set_limits("total", "", most)) == 23
+        assert count(lambda: store.set_limits("total", "", most)) == 26
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
     [
         ({}, None, 6),
         ({}, "known", 6),
-        ({"workspace_capacity": 99}, None, 11),
-        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 11),
+        ({"workspace_capacity": 99}, None, 9),
+        ({"workspace_capacity": 99, "workspace_concurrency": 9}, "known", 9),
     ],
 )
 def test_commands_of_a_publish(
