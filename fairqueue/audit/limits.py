@@ -16,7 +16,7 @@ _OF_ALL = {
     "queue_default": ("configured:queue_default:",),
     "total": ("configured:total:", "live:total:", "pause:total:"),
 }
-_NOTED = ("reserves", "moves", "spread", "forwards")
+_NOTED = ("configured:observe:", "reserves", "moves", "spread", "forwards")
 _LISTED = ("capacity", "wide_capacity", "workspaces", "queues", "tasks")
 
 
@@ -44,8 +44,9 @@ def settings_of(fields: Mapping[str, str], lists: Container[str]) -> dict[str, A
     for name, sources in _OF_ALL.items():
         for word, value in _WORD.findall(" ".join(fields.get(source, "") for source in sources)):
             found.setdefault(name, {})[word] = value if word in TEXTS else float(value)
-    found |= {name: fields[name] for name in _NOTED if name in fields}
-    found |= {name: 1 for name in (*_LISTED, "indexed", "observe") if name in lists}
+    for field in fields.keys() & set(_NOTED):
+        found[field.removeprefix("configured:").rstrip(":")] = fields[field]
+    found |= {name: 1 for name in (*_LISTED, "indexed") if name in lists}
     return found
 
 

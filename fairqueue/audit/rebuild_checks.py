@@ -65,8 +65,6 @@ def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
     for field in sorted({field for _, field in listed ^ due}):
         yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
     settings = a.space.one("shard", {}).get("settings")
-    if a.levels.observed:
-        lists["observe"] = set()
     if a.space.one("indexed_tasks", {}):
         lists["indexed"] = set()
     if settings is not None and _json(settings) != settings_of(fields, lists):

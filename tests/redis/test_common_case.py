@@ -51,7 +51,7 @@ def test_commands_of_a_limit(redis_url: str, namespace: str, count: Count) -> No
         queue.limits.set(Scope.total(), concurrency=3)
         store = queue.store
         most = Limits(concurrency=4)
-        assert count(lambda: store.set_limits("total", "", most)) == 30
+        assert count(lambda: store.set_limits("total", "", most)) == 26
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ local OF_ALL = {
   total = { 'configured:total:', 'live:total:', 'pause:total:' },
 }
 local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
-local NOTED = { 'reserves', 'moves', 'spread', 'forwards' }
+local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
 local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 local NOTHING = {}
@@ -68,15 +68,13 @@ function Limits.note()
     end
     if words[1] then add(name, '{' .. concat(words, ',') .. '}') end
   end
-  for _, name in ipairs(NOTED) do
-    local value = call('HGET', K.limits(), name)
-    if value then add(name, '"' .. value .. '"') end
+  for i, value in ipairs(call('HMGET', K.limits(), unpack(NOTED))) do
+    if value then add(match(NOTED[i], '(%a+):?$'), '"' .. value .. '"') end
   end
   for _, name in ipairs(LISTED) do
     if call('EXISTS', K.limits_with(name)) == 1 then add(name, '1') end
   end
   if call('EXISTS', K.indexed_tasks()) == 1 then add('indexed', '1') end
-  if call('HEXISTS', K.limits(), 'configured:observe:') == 1 then add('observe', '1') end
   local text = '{' .. concat(parts, ',') .. '}'
   Shard.put('settings', text)
   S.fields.settings = text
