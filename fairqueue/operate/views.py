@@ -393,7 +393,7 @@ def _totals(engine: Engine) -> Totals:
     found = engine.command("HGET", engine.keys.key("shard"), "tasks")
     of_all = _ACKED.fullmatch(found or b"")
     names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
-    counts = engine.command("HMGET", engine.keys.key("notes"), "leases_expired", *names)
+    counts = engine.command("HMGET", engine.keys.key("shard"), "leases_expired", *names)
     expired, *others = (int(n) if (n or b"").isdigit() else 0 for n in counts)
     dead, ticks = others[: len(DEATHS)], others[len(DEATHS) :]
     return Totals(
