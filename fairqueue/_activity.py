@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 WAITS = (0.1, 1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)
@@ -10,7 +11,7 @@ HAPPENINGS = ("starts", "ends", "failures", "dead", "expiries", "rejections", "m
 """What is counted of a workspace, queue and task; starts by how long the jobs waited follow."""
 OTHER = None
 """In place of a name: all that are not counted by themselves."""
-Happened = list[tuple[tuple[str | None, str | None, str | None], list[int]]]
+Happened = list[tuple[tuple[str | None, str | None, str | None], Sequence[int]]]
 """Counts by workspace, queue and task."""
 
 

@@ -16,6 +16,7 @@ log = logging.getLogger("fairqueue.chores")
 
 RETRY_SECONDS = (1.0, 2.0)
 LOG_EVERY_SECONDS = 30.0
+SOONEST = 0.75  # of a pause: from then on a chore is done when another one wakes the thread
 
 
 class Chore(Protocol):
@@ -33,7 +34,7 @@ class Chores:
 
     def __init__(self, *chores: Chore, at_end: Sequence[Callable[[], object]] = ()) -> None:
         """``at_end`` are called in the thread when it ends."""
-        self._due = dict.fromkeys(chores, 0.0)
+        self._due = dict.fromkeys(chores, (0.0, 0.0))  # from when on it may be done, and is
         self._at_end = at_end
         self._throttle = Throttle(LOG_EVERY_SECONDS)
         self._stopped = threading.Event()
@@ -47,12 +48,16 @@ class Chores:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(max(0.0, min(self._due.values()) - monotonic())):
-            chore = min(self._due, key=self._due.__getitem__)
-            pause = self._look(chore)
-            self._due[chore] = monotonic() + pause
+        while not self._stopped.wait(max(0.0, self._next() - monotonic())):
+            for chore, (soonest, _) in [*self._due.items()]:
+                if soonest <= monotonic() and not self._stopped.is_set():
+                    pause, ended = self._look(chore), monotonic()
+                    self._due[chore] = ended + SOONEST * pause, ended + pause
         for end in self._at_end:
             end()
+
+    def _next(self) -> float:
+        return min(at for _, at in self._due.values())
 
     def _look(self, chore: Chore) -> float:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -219,7 +219,7 @@ class FairQueue(Operators):
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
         self._similar_names.note(pair[0].workspace)
-        if not self.outages.is_away:
+        if self.settings.on_unknown_task == "reject" and not self.outages.is_away:
             self.registry.refuse(*pair)
         return pair
 
@@ -289,13 +289,14 @@ class FairQueue(Operators):
         wait_seconds: float = 0.0,
         finishes: Sequence[Finish] = (),
         has_waiter: bool = False,
+        acks_early: Collection[str] = (),
     ) -> Claimed:
         """Report ``finishes`` and lease up to ``n`` jobs of these queues, in one round trip.
 
         With ``wait_seconds`` it blocks until there is at least one job, or the time is up. If a
         reply is lost (StoreUnavailable), the next call returns the jobs it had leased.
-        ``has_waiter``: where it leases less, the caller arms a waiter of these queues: shards that
-        had no job a moment ago are then not asked, since what comes there ends the wait.
+        ``has_waiter``: the caller arms a waiter where it leases less: no shard is asked in vain.
+        ``acks_early``: tasks whose jobs it acks early, where it can: see :attr:`Lease.acked_early`.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
         check_queues(queues, n)
@@ -303,7 +304,7 @@ class FairQueue(Operators):
         if n > 0:
             self._own_limits.restore_if_lost(self._claimer.answering)
         waits = has_waiter or wait_seconds > 0
-        claimed = self._claimer.claim(queues, n, finishes, has_waiter=waits)
+        claimed = self._claimer.claim(queues, n, finishes, has_waiter=waits, acks_early=acks_early)
         if not claimed.leases and wait_seconds > 0 and n > 0:
             claimed = self._claimer.wait(queues, n, wait_seconds, claimed)
         self.tally.finished(finishes, claimed.lost)
@@ -369,6 +370,7 @@ class FairQueue(Operators):
 
         The last 8,000 characters of ``details`` are kept, such as a traceback.
         """
+        seconds = seconds_from_zero("seconds", seconds)
         done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
         self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
         if not done:
@@ -381,6 +383,7 @@ class FairQueue(Operators):
         ``owner`` is that of the leases (:attr:`Lease.owner`); None: this queue in this process.
         """
         owner = owner or self._claimer.owner
+        progress = [(fence, seconds_from_zero("seconds", used)) for fence, used in progress]
         renewed = self._introduced.renew(self._connected(), progress, owner)
         self.tally.worked(progress, self.store.add_activity)
         return renewed

@@ -34,6 +34,8 @@ FADES_AFTER = 1_000  # events after which all earlier ones count half
 AHEAD = 2.0  # how many times as busy a workspace must be to take another's label
 
 MINUTE_SENT_EVERY, HOUR_SENT_EVERY = 10.0, 60.0
+MANY, FEW_SENT_EVERY = 30, 30.0
+"""Starts and rejections that are worth a call; fewer are sent later."""
 COUNTS = len(HAPPENINGS) + len(WAITS) + 1
 MOST_ROWS = 1_000  # until it is sent; what happens to other jobs meanwhile is one row
 LEAST_ROWS, JOBS_OF_A_ROW = 30, 10
@@ -109,22 +111,26 @@ class Unsent:
 
     def __init__(self) -> None:
         self._rows: Rows = {}
+        self._n = 0
         self._of_hour: Rows = {}
         self._sent = self._hour_sent = time.monotonic()
 
     def add(self, job: Key, what: str, n: int = 1) -> None:
         _row(self._rows, job)[HAPPENINGS.index(what)] += n
+        self._n += what in {"starts", "rejections"}
 
     def started(self, job: Key, waited_seconds: float | None) -> None:
-        self.add(job, "starts")
+        row = _row(self._rows, job)
+        row[STARTS] += 1
         if waited_seconds is not None:
-            _row(self._rows, job)[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
+            row[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
 
     def take(self, *, now: bool) -> Iterator[tuple[int, Happened]]:
         """Yield what is to be sent for a minute and an hour, and forget it: if due, or ``now``."""
         at = time.monotonic()
-        if self._rows and (now or at - self._sent >= MINUTE_SENT_EVERY):
-            rows, self._rows, self._sent = self._rows, {}, at
+        every = MINUTE_SENT_EVERY if self._n >= MANY else FEW_SENT_EVERY
+        if self._rows and (now or at - self._sent >= every):
+            rows, self._rows, self._sent, self._n = self._rows, {}, at, 0
             _join(self._of_hour, rows.items())
             yield 60, _busiest(rows)
         if self._of_hour and (now or at - self._hour_sent >= HOUR_SENT_EVERY):
@@ -321,10 +327,11 @@ class Tally:
 
     def _start(self, lease: Lease) -> None:
         job = lease.job
-        self._held[lease.fence] = (_of(job), 0.0)
+        key = _of(job)
+        self._held[lease.fence] = key, 0.0
         if len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
-        self._activity.started(_of(job), lease.waited_seconds)
+        self._activity.started(key, lease.waited_seconds)
         if not self.is_on:
             return
         label = self._label(job.workspace)

@@ -215,6 +215,8 @@ class Lease:
     """For how much of that, at its end, it was below every limit that closes a workspace, task or
     group, and held neither by a rate of these nor by any pause."""
     wide_limits: tuple[str, ...] = field(default=(), repr=False)  # those over several shards
+    acked_early: bool = False
+    """Whether the claim acked it early: it is not redelivered, unless it is released."""
 
 
 class Ending(str, Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from binascii import b2a_base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -57,9 +57,10 @@ def name_or_none(kind: str, name: object) -> str | None:
 
 def checked_scope(scope: Scope) -> tuple[str, str]:
     """Return the kind and the name of a scope, if both are possible."""
-    if scope.kind not in Scope.KINDS:
+    kind = getattr(scope, "kind", scope)
+    if kind not in Scope.KINDS:
         kinds = ", ".join(Scope.KINDS)
-        raise ConfigurationError(f"a scope is one of {kinds}, not {scope.kind!r}")
+        raise ConfigurationError(f"a scope is one of {kinds}, as Scope.total(), not {kind!r}")
     return scope.kind, check_name(scope.kind, scope.name) if scope.is_named else ""
 
 
@@ -170,9 +171,10 @@ def check_priority(priority: Any) -> int:
     return int(priority)
 
 
-def check_queues(queues: Sequence[str], n: int) -> None:
+def check_queues(queues: Iterable[str], n: int) -> None:
     """Raise ConfigurationError for queues from which ``n`` jobs cannot be claimed."""
-    if isinstance(queues, str) or (n > 0 and not queues):
+    is_list = isinstance(queues, Collection) and not isinstance(queues, str)
+    if not is_list or (n > 0 and not queues):
         raise ConfigurationError(f"claim needs a list of at least one queue name, not {queues!r}")
     for queue in queues:
         check_name("queue", queue)

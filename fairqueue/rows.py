@@ -12,6 +12,7 @@ from typing import Any
 from fairqueue._types import (  # noqa: F401 - rows, too, which workers need
     INTRODUCED_EVERY_SECONDS,
     App,
+    DeadLetter,
     FoundJob,
     JobProgress,
     Pause,
@@ -443,6 +444,14 @@ class DeadFilter:
     since: float = 0.0
     """They died at this time or later, in seconds since 1970."""
     until: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class DeadPage:
+    """A page of dead letters; ``cursor`` is empty where these were all."""
+
+    letters: tuple[DeadLetter, ...]
+    cursor: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -147,7 +147,11 @@ class Claimer:
         return self._send(_Call(lambda: call(**identity), finishes, action))
 
     def claim(
-        self, queues: Sequence[str], n: int, times: Callable[[], Sequence[Time]] = tuple
+        self,
+        queues: Sequence[str],
+        n: int,
+        times: Callable[[], Sequence[Time]] = tuple,
+        acks_early: Collection[str] = (),
     ) -> Claimed:
         """Finish what is pending, and claim; return the last of the calls that this takes.
 
@@ -156,7 +160,7 @@ class Claimer:
         self._finish(leaves=MOST_AT_ONCE)
         while True:
             some = min(n, MOST_AT_ONCE)
-            claimed = self._claim_some(queues, some, tuple(self.pending), times)
+            claimed = self._claim_some(queues, some, tuple(self.pending), times, acks_early)
             n -= len(claimed.leases)
             if n <= 0 or len(claimed.leases) < some:
                 return claimed
@@ -167,6 +171,7 @@ class Claimer:
         n: int,
         finishes: tuple[Finish, ...],
         times: Callable[[], Sequence[Time]],
+        acks_early: Collection[str],
     ) -> Claimed:
         yield_first = time.monotonic() < self._yield_first_until
         return self._send_numbered(
@@ -177,6 +182,7 @@ class Claimer:
                 max_deliveries=self.settings.max_deliveries,
                 yield_first=yield_first,
                 times=times() if n > 0 else (),
+                acks_early=acks_early,
                 **identity,
             ),
             finishes=finishes,

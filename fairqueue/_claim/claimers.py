@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -38,6 +38,7 @@ class _Call:
     """The state of one claim over several shards."""
 
     woken: frozenset[int]
+    acks_early: Collection[str]
     waits: list[float] = field(default_factory=list)
     failed_at: set[CircuitBreaker] = field(default_factory=set)
     """Servers that did not answer, or refused the call."""
@@ -100,6 +101,8 @@ class Claimers:
     def answering(self) -> tuple[Store, ...]:
         """The shards of servers that have not just failed; else the first, which says so."""
         shards = self._store.shards
+        if not self._are_several:
+            return shards[:1]
         return tuple(one for one in shards if one.engine.breaker.seconds_left <= 0) or shards[:1]
 
     def claim(
@@ -109,6 +112,7 @@ class Claimers:
         finishes: Sequence[Finish],
         *,
         has_waiter: bool = False,
+        acks_early: Collection[str] = (),
     ) -> Claimed:
         """Finish and claim; with leases recovered from a lost reply it may be more than ``n``.
 
@@ -124,14 +128,17 @@ class Claimers:
             found = self._results
             found.old, found.leases = found.old + found.leases, ()
             self._return_owed()
-            with self._forgiving():
-                self._renew_old()
+            if found.old:
+                with self._forgiving():
+                    self._renew_old()
             self._owe(finishes)
-            call = _Call(self._store.take_woken())
+            call = _Call(self._store.take_woken(), acks_early)
             self._claim(queues, n, call, has_waiter=has_waiter)
-            self._start()
+            if self._are_several:
+                self._start()
             pauses = [left for each in self._shards if (left := each.breaker.seconds_left) > 0]
-            waits = [*call.waits, *pauses, *self._permits.waits(queues)]
+            waits = [*call.waits, *pauses]
+            waits += self._permits.waits(queues) if self._are_several else ()
             claimed = Claimed(found.leases, found.lost, min(waits, default=0.0))
             found.leases, found.lost, found.finished = (), frozenset(), frozenset()
             return claimed
@@ -166,8 +173,10 @@ class Claimers:
 
     def _permitted(self, queues: Sequence[str], n: int, call: _Call) -> tuple[Sequence[str], int]:
         """Leave out queues that may start nothing, and the wake-ups for them."""
-        refused, woken = set(self._store.refused), bool(call.woken)
         at_hand = len(self._results.leases)
+        if not self._are_several:
+            return queues, n if n > at_hand else 0
+        refused, woken = set(self._store.refused), bool(call.woken)
         found, wanted = self._permits.open_queues(queues, max(0, n - at_hand), is_woken=woken)
         if refused & set(found):
             self._empty = EmptyShards()  # jobs that came there meanwhile woke others
@@ -204,19 +213,21 @@ class Claimers:
         times = partial(self._order.times, queues, others) if self._are_several else tuple
         try:
             shard.repeat()
-            with self._forgiving():  # an old lease may be of a shard that is away
-                self._renew_old()
+            if self._results.old:
+                with self._forgiving():  # an old lease may be of a shard that is away
+                    self._renew_old()
             had = len(self._results.leases)
             wanted = max(0, n - had)
-            part = shard.claim(queues, wanted, times)
+            part = shard.claim(queues, wanted, times, call.acks_early)
         except FairQueueError as error:
             self._fail(shard, error, call)
             return False
-        found = len(self._results.leases) - had
-        self._order.note(shard.number, queues, part.heads)
-        self._empty.note(shard.number, queues, part.wait_seconds if found < wanted else 0.0)
-        if found:
-            self._order.served(shard.number)
+        if self._are_several:
+            found = len(self._results.leases) - had
+            self._order.note(shard.number, queues, part.heads)
+            self._empty.note(shard.number, queues, part.wait_seconds if found < wanted else 0.0)
+            if found:
+                self._order.served(shard.number)
         call.has_answer = True
         call.woken -= {shard.number}
         if isinf(part.wait_seconds):
@@ -282,7 +293,7 @@ class Claimers:
         known = {*self._results.finished}.union(*pending)
         for finish in finishes:
             number, done = shard_of_fence(finish.fence), (finish.fence, finish.ending)
-            if finish.ending is Ending.ACK:
+            if self._are_several and finish.ending is Ending.ACK:
                 self._permits.ended([finish.fence])
             if number >= len(self._shards):
                 self._results.lost |= {finish.fence}

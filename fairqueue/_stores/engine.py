@@ -109,7 +109,10 @@ class Engine(ABC):
             self.late_check = None
         wanted = self._library.arguments_of(operation)
         try:
-            given = [bytes_of(arguments[argument]) for argument in wanted]
+            given = [
+                value.encode() if type(value := arguments[name]) is str else bytes_of(value)
+                for name in wanted
+            ]
         except KeyError:
             given = []
         if len(given) != len(arguments):
@@ -140,9 +143,7 @@ class Engine(ABC):
 
     def refuse(self) -> NoReturn:
         """Raise StoreUnavailable without asking the server."""
-        error = StoreUnavailable(f"Redis at {self.server} is away: it did not answer a moment ago")
-        error.may_be_stored = False
-        raise error
+        raise _away(self.server)  # no name here: the garbage of each would be collected in a pause
 
     @property
     def gives_up(self) -> bool:
@@ -239,3 +240,9 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close connections. The engine may be used again; it reconnects."""
+
+
+def _away(server: str) -> StoreUnavailable:
+    error = StoreUnavailable(f"Redis at {server} is away: it did not answer a moment ago")
+    error.may_be_stored = False
+    return error

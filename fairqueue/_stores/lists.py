@@ -17,7 +17,7 @@ from fairqueue._stores import limits_text, replies
 from fairqueue._stores.later import explain, noted, row_readers
 from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import App, DeadLetter, WithoutWorkspace
+from fairqueue._types import App, WithoutWorkspace
 from fairqueue.messages import LISTED_BYTES
 
 PAGE = 100
@@ -252,11 +252,11 @@ class ListStore(OperatorStore):
         read = set[int]()
         for back in range(n - 1, -1, 1 - WINDOWS_AT_ONCE):
             page = self._call("activity", seconds=seconds, back=back, count=WINDOWS_AT_ONCE)
-            for number, fields in page:
+            for number, rows in page:
                 if (window := int(number)) in read:
                     continue
                 read.add(window)
-                yield window * seconds, noted.read_happened(fields)
+                yield window * seconds, noted.read_happened(rows)
 
     def note_act(self, act: str) -> None:
         """Keep an operator's act, as one line of JSON."""
@@ -307,24 +307,16 @@ class ListStore(OperatorStore):
                 yield float(oldest), decode(name), int(n)
 
     def choose_dead(
-        self, choice: values.DeadFilter, *, payloads: bool = False
-    ) -> Iterator[DeadLetter]:
-        """Yield the matching dead letters by workspace, the oldest first.
+        self, choice: values.DeadFilter, *, payloads: bool = False, cursor: str = ""
+    ) -> Iterator[row_readers.LetterAt]:
+        """Yield the matching dead letters by workspace, the oldest first, from a place on.
 
         With ``payloads`` they have those that a list shows, else none. Each step looks at a
-        bounded number of letters. While they are given, others may come.
+        bounded number of letters; behind its letters it yields only how far it has looked. While
+        they are given, others may come.
         """
-        names = [choice.workspace]
-        if not choice.workspace:
-            found = sorted(self.dead_workspaces(since=choice.since))
-            names = list(dict.fromkeys(name for _, name, _ in found))
-        return self.letters_of(names, choice, payloads=payloads)
-
-    def letters_of(
-        self, names: Sequence[str], choice: values.DeadFilter, *, payloads: bool
-    ) -> Iterator[DeadLetter]:
-        """Yield the matching dead letters of workspaces, in this order."""
         named: dict[str, Any] = {
+            "workspace": encode(choice.workspace),
             "id": encode(choice.job_id),
             "queue": encode(choice.queue),
             "task": encode(choice.task),
@@ -336,10 +328,11 @@ class ListStore(OperatorStore):
             "payloads": LISTED_BYTES * payloads,
             "count": LETTERS_AT_ONCE,
         }
-        skip = 0
-        while names:
-            some = " ".join(map(encode, names[:LETTERS_AT_ONCE]))
-            done, skip, *found = self._call("choose_dead", workspaces=some, skip=skip, **named)
-            for job_id, letter in zip(found[::2], found[1::2], strict=True):
-                yield replies.dead_letter(job_id, letter)
-            names = names[done:]
+        is_over = False
+        while not is_over:
+            place, *found = self._call("choose_dead", cursor=cursor, **named)
+            for at, job_id, letter in zip(found[::3], found[1::3], found[2::3], strict=True):
+                yield row_readers.LetterAt(at.decode(), replies.dead_letter(job_id, letter))
+            cursor, is_over = place.decode(), not place
+            if not is_over:
+                yield row_readers.LetterAt(cursor)

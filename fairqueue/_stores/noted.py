@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 MOST_BYTES = 262_144
 KEPT_ACTS = 1000
-HAPPENED = struct.Struct(f"<{len(HAPPENINGS) - 1}Id{len(WAITS) + 1}I")
+HAPPENED = struct.Struct(f"<{len(HAPPENINGS) - 1}Id{len(WAITS) + 1}Ix")
 
 
 def read_lines(made: Callable[..., T], lines: Iterable[bytes]) -> list[T]:
@@ -35,12 +35,15 @@ def happened_text(names: Sequence[str | None], counts: Sequence[int]) -> bytes:
     return f"{field}\n".encode() + HAPPENED.pack(*counts)
 
 
-def read_happened(fields: Sequence[bytes]) -> Happened:
-    """Read what happened; what is damaged is left out."""
+def read_happened(rows: bytes) -> Happened:
+    """Read what happened; a name that is damaged is left out."""
     found: Happened = []
-    for field, text in zip(fields[::2], fields[1::2], strict=True):
-        with suppress(ValueError, struct.error):
-            found.append((_names(field), [*map(int, HAPPENED.unpack(text))]))
+    at = 0
+    while at < len(rows):
+        ends = rows.index(b"\n", at)
+        with suppress(ValueError):
+            found.append((_names(rows[at:ends]), HAPPENED.unpack_from(rows, ends + 1)))
+        at = ends + 1 + HAPPENED.size
     return found
 
 

@@ -273,11 +273,6 @@ class OperatorStore:
         found = (row.decode().split() for row in rows)
         return [(JobState(state), replies.found_job(job)) for state, job in found]
 
-    def cancel_running(self, workspace: str) -> Iterator[int]:
-        """Cancel all running jobs of a workspace; items as in :meth:`purge`."""
-        for (n,) in self._steps("cancel_running", workspace=encode(workspace), count=PAGE):
-            yield int(n)
-
     def dead_letters(
         self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
     ) -> list[DeadLetter]:

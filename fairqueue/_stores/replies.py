@@ -138,12 +138,13 @@ def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded
 
 def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: float) -> Lease:
     """Read one leased job from the claim's reply and its record."""
-    fence, job_id, queue, deliveries, since, *limits = about.split()
+    fence, job_id, queue, deliveries, since, *more = about.split()
     header, _, payload = record.partition(b"\n")
     workspace, task, priority, _, history, times = header.split()
     handed = _handed(history)
     names = decode_job(job_id), decode(workspace), decode(queue), decode(task)
     job = Job(*names, payload, int(priority))
+    acked_early = more == [b"early"]
     return Lease(
         job,
         int(fence),
@@ -153,7 +154,8 @@ def lease(about: bytes, record: bytes, owner: str, lease_seconds: float, sent: f
         owner,
         sent,
         declined=declined(history),
-        wide_limits=tuple(limits[0].decode().split(",")) if limits else (),
+        wide_limits=tuple(more[0].decode().split(",")) if more and not acked_early else (),
+        acked_early=acked_early,
         **({} if handed or since == b"-" else _waits(int(fence), times, float(since))),
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, decode_job, encode
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND, counts
-from fairqueue._types import App, JobProgress, Pause
+from fairqueue._types import App, DeadLetter, JobProgress, Pause
 from fairqueue.messages import in_a_list
 from fairqueue.rows import (
     PauseRow,
@@ -26,6 +27,21 @@ MOST_TASKS_BYTES = 65_536
 """An app whose names are longer does not tell its tasks."""
 MOST_TAKES_BYTES = 4000
 """How much of an owner's queue names is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterAt:
+    """A dead letter, and its place in the list."""
+
+    place: str
+    letter: DeadLetter | None = None
+    """None: it was looked up to here."""
+
+    @property
+    def order(self) -> tuple[float, str, float, str]:
+        """Sort key: by workspace, the one with the oldest letter first."""
+        oldest, workspace, died, job_id = self.place.split(" ")
+        return float(oldest), workspace, float(died), job_id
 
 
 class Held(NamedTuple):

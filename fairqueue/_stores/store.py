@@ -21,11 +21,11 @@ It keeps these promises, which one test suite checks on each engine.
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
-from fairqueue._keys import encode, encode_job
+from fairqueue._keys import encode, encode_job, encode_task
 from fairqueue._shards.placement import Time
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Value
@@ -281,6 +281,7 @@ class Store(PermitStore, MovesStore, StoreBase):
         finishes: Sequence[Finish] = (),
         yield_first: bool = False,
         times: Sequence[Time] = (),
+        acks_early: Iterable[str] = (),
     ) -> Claimed:
         """End the leases in ``finishes``, then lease up to ``n`` jobs, in one step.
 
@@ -290,7 +291,8 @@ class Store(PermitStore, MovesStore, StoreBase):
         claimer has declined jobs recently, so other waiting claimers are woken before it.
         ``times``: how far these queues are on other shards; then the reply has their heads here,
         and a queue whose head is too far is left alone. If that left fewer jobs than ``n``,
-        ``wait_seconds`` is infinite.
+        ``wait_seconds`` is infinite. ``acks_early``: tasks whose jobs are acked early as they are
+        leased, except where they need permits.
         """
         sent = monotonic()
         reply = self._numbered(
@@ -301,10 +303,11 @@ class Store(PermitStore, MovesStore, StoreBase):
             n=n,
             lease_seconds=lease_seconds,
             max_deliveries=max_deliveries or "",
-            poll_seconds=poll_seconds(lease_seconds, self.engine.shards_on_server),
+            poll=poll_seconds(lease_seconds, self.engine.shards_on_server),
             finishes=replies.finishes_text(finishes),
             yields=int(yield_first),
             times=replies.times_text(times),
+            early=" ".join(map(encode_task, acks_early)),
         )
         claimed, unread = replies.claimed(reply, owner, lease_seconds, sent)
         if unread and self._log_throttle.passes():

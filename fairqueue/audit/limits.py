@@ -3,11 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping
+from typing import Any
 
 _WORD = re.compile(r"(\w+)=(\S+)")
 _DEFAULT_WORKSPACE = "default"
 TEXTS = frozenset({"exempt", "fairness", "parent"})
+
+
+_OF_ALL = {
+    "default": ("configured:default:", "live:default:"),
+    "queue_default": ("configured:queue_default:",),
+    "total": ("configured:total:", "live:total:", "pause:total:"),
+}
+_NOTED = ("reserves", "moves", "spread", "forwards")
+_LISTED = ("capacity", "wide_capacity", "workspaces", "queues", "tasks")
+
+
+def lists_of(field: str, text: str) -> Iterator[str]:
+    """Name the lists in which a field of stored limits stands."""
+    source, _, rest = field.partition(":")
+    scope, _, name = rest.partition(":")
+    if not scope:
+        return  # a mark
+    if "capacity=" in text or "draining=" in text:
+        yield "capacity"
+        if scope not in ("workspace", "default"):
+            yield "wide_capacity"
+    if "reserve=" in text:
+        yield "reserves"
+    if source in ("pause", "configured"):
+        yield {"pause": "pauses"}.get(source, source)
+    if name:
+        yield f"{scope}s"
+
+
+def settings_of(fields: Mapping[str, str], lists: Container[str]) -> dict[str, Any]:
+    """Return what a shard notes of limits that concern many; empty: there are none."""
+    found: dict[str, Any] = {}
+    for name, sources in _OF_ALL.items():
+        for word, value in _WORD.findall(" ".join(fields.get(source, "") for source in sources)):
+            found.setdefault(name, {})[word] = value if word in TEXTS else float(value)
+    found |= {name: fields[name] for name in _NOTED if name in fields}
+    found |= {name: 1 for name in (*_LISTED, "indexed", "observe") if name in lists}
+    return found
 
 
 def _own(name: str) -> tuple[str, str, str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from fairqueue._keys import decode
+from fairqueue.audit.limits import lists_of, settings_of
 from fairqueue.audit.view import Audit, Found
 
 REST_SECONDS = 600
@@ -43,6 +46,24 @@ def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
         yield ("field", "shard", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
-def _i11_no_limit_is_overlooked(a: Audit) -> Iterator[Found]:
-    if a.is_unlimited and a.space.one("limits", {}).keys() - {"configured"}:
-        yield ("shard",), "the shard's record says that no limit is stored"
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
+    fields: dict[str, str] = a.space.one("limits", {})
+    lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
+    listed = {(what, field) for what, found in lists.items() for field in found}
+    due = {(what, field) for field in fields for what in lists_of(field, fields[field])}
+    for field in sorted({field for _, field in listed ^ due}):
+        yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
+    settings = a.space.one("shard", {}).get("settings")
+    if a.levels.observed:
+        lists["observe"] = set()
+    if a.space.one("indexed_tasks", {}):
+        lists["indexed"] = set()
+    if settings is not None and _json(settings) != settings_of(fields, lists):
+        yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"

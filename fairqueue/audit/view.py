@@ -18,7 +18,7 @@ from fairqueue.audit.limits import Levels
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
-NUMBERS = struct.Struct("<10d")
+NUMBERS = struct.Struct("<8d")
 """What the shard's record begins with."""
 _NO_META = bytes(NUMBERS.size) + f"- - - {FORMAT}".encode()
 _ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
@@ -114,10 +114,8 @@ class Audit:
         self.meta_can_be_read = bool(_META.match(words))
         if not self.meta_can_be_read:
             meta, words = _NO_META, _NO_META[NUMBERS.size :].decode()
-        self.beat, self.offset, window, unlimited, *rest = NUMBERS.unpack_from(meta)
-        fence, arrival, _watched, due, _settings, self.rebuild_at = rest
-        self.is_unlimited = unlimited == 1
-        """Whether no limit is stored, as the record says."""
+        self.beat, self.offset, window, *rest = NUMBERS.unpack_from(meta)
+        fence, arrival, _watched, due, self.rebuild_at = rest
         _gaps, _watcher, drain, *_ = words.split()
         self.last_fence, self.last_arrival = int(fence), int(arrival)
         self.draining = drain != "-"

@@ -6,17 +6,18 @@ import logging
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakSet
 
 from fairqueue._later import Later
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
-from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS, CircuitBreaker
+from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS
 from fairqueue._stores.sharded.asking import refuse_if_full
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store
@@ -33,7 +34,6 @@ else:
 
 log = logging.getLogger("fairqueue.buffer")
 
-ADOPT_EVERY_SECONDS = 5.0
 LOG_EVERY_SECONDS = 10.0
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
@@ -69,12 +69,8 @@ class Outages:
 
     def _begin(self) -> None:
         self._lock = native_lock()
-        self._breakers: dict[str, CircuitBreaker] = {}
         self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
-        self._looked_at: WeakKeyDictionary[spools.Spool, tuple[set[Store], int, int]]
-        self._looked_at = WeakKeyDictionary()
-        """Which shards were away, the last job that was looked at then, and the spool's version."""
         self._stopped: threading.Event | None = None
         self._sender: Any = None
 
@@ -99,7 +95,9 @@ class Outages:
 
     # A publish
 
-    def publish(self, job: Job, admission: Admission, publish: Callable[[], T]) -> T | Published:
+    def publish(
+        self, job: Job, admission: Admission, publish: Callable[[], Published]
+    ) -> Published:
         """Publish a job, or buffer it if its server is away and its call says so."""
         if admission.on_unavailable == "raise":
             return publish()
@@ -108,8 +106,7 @@ class Outages:
         except StoreUnavailable as error:
             if admission.on_unavailable != "buffer":
                 raise
-            self._keep([(job, admission)], error)
-        return Published(Outcome.BUFFERED, job.id)
+            return self._kept([(job, admission)], error)[0]
 
     def publish_many(self, pairs: Sequence[Pair], publish: Callable[[], Outcomes]) -> Outcomes:
         """Publish jobs together. If all may be buffered, those that are not stored are."""
@@ -121,12 +118,12 @@ class Outages:
             return self.attempt(first, publish)
         except StoreUnavailable as error:
             done: Outcomes = list(getattr(error, "outcomes", ()))
-            left = pairs[len(done) :]
-            self._keep(left, error)
-        return done + [Published(Outcome.BUFFERED, job.id) for job, _ in left]
+            return [*done, *self._kept(pairs[len(done) :], error)]
 
     def attempt(self, workspace: str, act: Callable[[], T]) -> T:
         """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
+        if self._stopped is None:
+            self._start()
         home = self._home(workspace)
         if _is_away(home):
             home.engine.refuse()
@@ -139,8 +136,7 @@ class Outages:
     @property
     def is_away(self) -> bool:
         """Whether a server is known to be away."""
-        known = list(self._breakers.values())
-        return bool(known) and any(each.publishes.is_shut for each in known)
+        return any(map(_is_away, self._store.shards))
 
     def ran_inline(self) -> None:
         """Count a task that ran in the process that would have published it."""
@@ -152,55 +148,54 @@ class Outages:
     def _home(self, workspace: str) -> Store:
         """Return a workspace's shard; a new one is probed: a call to it may hang for seconds."""
         shard = self._store.expected_home(workspace)
-        name = shard.engine.server
-        if name not in self._breakers or not shard.engine.is_hurried:
-            self._breakers[name] = shard.engine.breaker
+        if not shard.engine.is_hurried:
             shard.engine.is_hurried = True
-            self._start()
-            error = _probed(shard) if name else None
+            error = _probed(shard) if shard.engine.server else None
             if isinstance(error, StoreUnavailable):
                 self._note(shard, error)
         return shard
 
     def _note(self, shard: Store, error: StoreUnavailable) -> None:
-        """Let no publish go to a server until it takes jobs again."""
+        """Let no publish go to a server until a probe finds that it takes jobs again."""
+        name, since, inline = shard.engine.server, time.monotonic(), self._inline
+
+        def answers() -> bool:
+            if isinstance(_probed(shard), StoreUnavailable):
+                return False
+            log.warning(
+                "Redis at %s answers again after %.1f s: %d jobs are buffered, %d were run inline",
+                name,
+                time.monotonic() - since,
+                self._rows,
+                self._inline - inline,
+            )
+            return True
+
         with self._lock:
             if not _is_away(shard):
-                name = shard.engine.server
                 log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
-                answers = partial(self._answers, shard, time.monotonic(), self._inline)
                 shard.engine.breaker.publishes.shut_until(answers)
-
-    def _answers(self, shard: Store, since: float, inline: int) -> bool:
-        """Probe a server; log the end of its outage."""
-        if isinstance(_probed(shard), StoreUnavailable):
-            return False
-        log.warning(
-            "Redis at %s answers again after %.1f s: %d jobs are buffered, %d were run inline",
-            shard.engine.server,
-            time.monotonic() - since,
-            self._rows,
-            self._inline - inline,
-        )
-        return True
 
     # The spools
 
-    def _keep(self, pairs: Sequence[Pair], error: StoreUnavailable) -> None:
-        """Buffer jobs, or raise the error of the outage."""
+    def _kept(self, pairs: Sequence[Pair], error: StoreUnavailable) -> list[Published]:
+        """Buffer jobs, or raise the error of the outage with the reason."""
         new = not error.may_be_stored
         jobs = [(job, how._replace(is_new=how.is_new and new)) for job, how in pairs]
         most = self._settings.buffer_jobs
         with self._lock:
             if self._rows + len(jobs) > most or self._folder is None:
-                raise _told(error, f"the buffer is full: {self._rows} of {most} jobs")
+                error.args = (f"{error}; the buffer is full: {self._rows} of {most} jobs",)
+                raise error
             try:
                 if not self._spools:
-                    self._spools.append(spools.Spool.create(self._folder))
+                    self._spools.append(spools.new_in(self._folder))
                 self._spools[0].put(self._store.store_id, jobs)
             except (OSError, spools.Error) as reason:
-                raise _told(error, f"{self._folder} cannot keep the job: {reason}") from reason
+                error.args = (f"{error}; {self._folder} cannot keep the job: {reason}",)
+                raise error from reason
             self._rows += len(jobs)
+        return [Published(Outcome.BUFFERED, job.id) for job, _ in pairs]
 
     def counts(self) -> tuple[int, int, float]:
         """Return how many jobs wait here, how many were refused, and the seconds of the oldest."""
@@ -212,130 +207,100 @@ class Outages:
 
     def _start(self) -> None:
         with self._lock:
-            if self._folder is not None and self._stopped is None:
+            if self._stopped is None:
                 self._stopped = native_event()
-                start_native(partial(self._run, self._stopped), name="fairqueue-buffer")
+                if self._folder is not None:
+                    start_native(partial(self._run, self._stopped), name="fairqueue-buffer")
 
     def _run(self, stopped: threading.Event) -> None:
-        """Send what is kept here, and now and then what ended processes have kept."""
-        adopt_at = 0.0
+        """Send what is kept here, and what ended processes have kept.
+
+        The pause lets a long spool of a shard that is away, which is read each time, cost little.
+        """
         while not stopped.is_set():
+            began = time.monotonic()
             try:
-                if time.monotonic() >= adopt_at:
-                    adopt_at = time.monotonic() + ADOPT_EVERY_SECONDS
-                    self.adopt()
+                self.adopt()
                 self.send()
             except Exception:
                 if not stopped.is_set() and self._throttle.passes():
                     log.exception("buffered jobs cannot be sent, trying again")
-            stopped.wait(PROBE_EVERY_SECONDS)
+            stopped.wait(max(PROBE_EVERY_SECONDS, 10 * (time.monotonic() - began)))
 
     def adopt(self) -> None:
-        """Take the spools of ended processes that have jobs of this store."""
+        """Take the spools of ended processes."""
         for path in spools.spools_in(self._folder) if self._folder else ():
-            with suppress(spools.Error, OSError):  # one that cannot be read holds up no other
-                self._use(spools.Spool.adopt(path))
-
-    def _use(self, spool: spools.Spool | None) -> None:
-        try:
-            if spool and (rows := self._rows_in(spool)):
-                spool.change(spools.RETRY)
+            with suppress(spools.Error, OSError):  # it is in use, or cannot be read
+                spool = spools.Spool(path)
                 with self._lock:
                     self._spools.append(spool)
-                    self._rows += rows
-                spool = None
-        finally:
-            if spool:
-                spool.close()
-
-    def _rows_in(self, spool: spools.Spool) -> int:
-        waiting, refused, _ = spool.counts(self._store.store_id)
-        return waiting + refused
 
     def send(self) -> None:
-        """Send what is kept for servers that are not away, in the order of its calls."""
+        """Send what is kept for servers that are not away, in the order of its calls.
+
+        A spool that has no job of this store is left, and removed if it is empty.
+        """
         for spool in list(self._spools):
             self._send_all(spool)
             spool.move_log()
         with self._lock:
-            rows = {spool: self._rows_in(spool) for spool in self._spools}
+            rows = {spool: sum(spool.counts(self._store.store_id)[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
         for spool in rows.keys() - self._spools:
             spool.close()
 
     def _send_all(self, spool: spools.Spool) -> None:
         """Send each job once; where one must wait, all that follow it to its shard do, too."""
-        with self._lock:
-            now = spool.version()
-        closed, last, version = self._looked_at.pop(spool, (set[Store](), 0, now))
-        if version != now or not (closed and all(map(_is_away, closed))):
-            closed, last = set(), 0
-        while kept := self._waiting(spool, last):
-            last = kept[-1].number
-            jobs: dict[Store, list[spools.Kept]] = {}
-            for each in kept:
-                jobs.setdefault(self._home(each.job.workspace), []).append(each)
+        last, waits = 0, set[Store]()
+        while not waits.issuperset(self._store.shards):
+            jobs = defaultdict[Store, list[spools.Kept]](list)
+            for each in spool.waiting(self._store.store_id, last):
+                jobs[self._home(each.job.workspace)].append(each)
+                last = each.number
             for shard, some in jobs.items():
-                if shard in closed or _is_away(shard) or not self._send(spool, some):
-                    closed.add(shard)
-            if closed.issuperset(self._store.shards):
-                break
-        self._looked_at[spool] = closed, last, now
-
-    def _waiting(self, spool: spools.Spool, after: int) -> list[spools.Kept]:
-        with self._lock:
-            return spool.waiting(self._store.store_id, after)
+                if shard in waits or _is_away(shard) or not self._send(spool, some):
+                    waits.add(shard)
+            if not jobs:
+                return
 
     def _send(self, spool: spools.Spool, kept: Sequence[spools.Kept], tries: int = TRIES) -> bool:
         """Send jobs of one shard; False: it takes none at present.
 
-        What fails while the server takes jobs is sent job by job, to find the one that fails.
+        What fails while it takes jobs is sent job by job, to find the one that fails. A disk that
+        keeps no change raises before anything is sent, or it would be sent again and again.
         """
+        numbers = [(each.number,) for each in kept]
+        spool.change(spools.SENT, numbers)
         try:
             self._sender = sender = self._sender or self._clone()
             sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
-            return self._failed(spool, kept, error, tries)
-        with self._lock:
-            spool.sent += [(each.number,) for each in kept]
-            spool.drop_sent()
+            kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
+            shard = self._store.expected_home(kept[0].job.workspace)
+            refusal = _probed(shard)
+            if refusal is None and len(kept) > 1:
+                return all(self._send(spool, [each]) for each in kept)
+            if refusal is None and isinstance(error, StoreUnavailable) and tries > 1:
+                time.sleep(PROBE_EVERY_SECONDS)  # its workspace may move, or a connection was lost
+                return self._send(spool, kept, tries - 1)
+            if refusal is None:
+                spool.change(spools.REFUSE, [(str(error) or repr(error), *numbers[0])])
+            elif isinstance(refusal, StoreUnavailable):
+                self._note(shard, refusal)
+            if self._throttle.passes():
+                told = kept[0].job.id, kept[0].job.workspace, error
+                log.error(  # noqa: TRY400 - the traceback says no more
+                    "buffered job %r of workspace %r is not sent: %s", *told
+                )
+            return refusal is None
+        spool.change(spools.DELETE, numbers)
         for each in kept:
             self._tally.counted("buffer_sent", each.job.queue)
         return True
 
-    def _failed(
-        self, spool: spools.Spool, kept: Sequence[spools.Kept], error: Exception, tries: int
-    ) -> bool:
-        with self._lock:
-            spool.change(spools.SENT)
-        kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
-        job, first = kept[0].job, kept[0].number
-        shard = self._store.expected_home(job.workspace)
-        refusal = _probed(shard)
-        if isinstance(refusal, StoreUnavailable):
-            self._note(shard, refusal)
-        elif refusal is None and len(kept) > 1:
-            return all(self._send(spool, [each]) for each in kept)
-        elif refusal is None and isinstance(error, StoreUnavailable) and tries > 1:
-            time.sleep(PROBE_EVERY_SECONDS)  # its workspace may move, or a connection was lost
-            return self._send(spool, kept, tries - 1)
-        elif refusal is None:
-            with self._lock:
-                spool.change(spools.REFUSE, [(str(error) or repr(error), first)])
-        if self._throttle.passes():
-            text = "buffered job %r of workspace %r is not sent: %s"
-            log.error(text, job.id, job.workspace, error)
-        return refusal is None
-
 
 def _is_away(shard: Store) -> bool:
     return shard.engine.breaker.publishes.is_shut
-
-
-def _told(error: StoreUnavailable, why: str) -> StoreUnavailable:
-    told = StoreUnavailable(f"{error}; {why}")
-    told.may_be_stored = error.may_be_stored
-    return told
 
 
 def _probed(shard: Store) -> Exception | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,7 +49,7 @@ def _list(path: Path) -> Answer:
             "refused": each.refused or "",
             "seconds": max(0.0, time.time() - each.kept),
         }
-        for _, each in _kept(path)
+        for each in _kept(path)
     ]
     cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
     return Answer(
@@ -58,40 +57,37 @@ def _list(path: Path) -> Answer:
     )
 
 
-def _each(path: Path, do: Callable[[Path], T]) -> Iterator[tuple[Path, T]]:
+def _each(path: Path, do: Callable[[Path], T]) -> Iterator[T]:
     """Do it to each file, and yield what that gives; one that is damaged holds up no other."""
     for spool in spools_in(path):
         try:
-            yield spool, do(spool)
+            yield do(spool)
         except (OSError, sqlite3.Error) as error:
             click.echo(f"{printable(str(spool))} cannot be read: {error}", err=True)
 
 
-def _kept(path: Path) -> Iterator[tuple[Path, Kept]]:
-    return ((spool, each) for spool, found in _each(path, read_all) for each in found)
+def _kept(path: Path) -> list[Kept]:
+    return [each for found in _each(path, read_all) for each in found]
 
 
 def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
-    for spool in {spool for spool, each in _kept(path) if each.refused}:
-        change(spool, RETRY)
+    list(_each(path, lambda spool: change(spool, RETRY)))
     settings = core.settings.model_copy(update={"buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()
-    taken, _, _ = outages.counts()
+    taken = sum(outages.counts()[:2])
     outages.send()
-    left = sum(outages.counts()[:2])
+    sent = taken - sum(outages.counts()[:2])
     outages.close()
-    text = f"{count_jobs(taken - left)} sent, {left} left; living processes send their own"
-    stores = Counter(each.store for _, each in _kept(path) if each.store != core.store.store_id)
-    for store, n in stores.items():
-        text += f"\n{count_jobs(n)} for {printable(store)} not sent: name that address as --url"
-    answer = {"sent": taken - left, "left": left, "elsewhere": dict(stores)}
-    return Answer(answer, text, code=int(left > 0 or bool(stores)))
+    left = len(_kept(path))
+    text = f"{count_jobs(sent)} sent, {left} left"
+    text += ": of living processes, of another --url, or refused (list)" if left else ""
+    return Answer({"sent": sent, "left": left}, text, code=int(left > 0))
 
 
 def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
     what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
     confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
-    dropped = sum(n for _, n in _each(path, lambda spool: change(spool, DROP, job, job)))
+    dropped = sum(_each(path, lambda spool: change(spool, DROP, job, job)))
     return Answer({"dropped": dropped}, f"{count_jobs(dropped)} dropped", code=not dropped)

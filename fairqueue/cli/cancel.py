@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -24,6 +25,8 @@ OUTCOMES = {
 @click.option("--task-id", help="Another name for JOB.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="The job's workspace. Alone: cancel all jobs of it.")
+@click.option("--task", help="With --all: only jobs of this task or actor.")
+@click.option("--all", "everything", is_flag=True, help="All jobs that match the other options.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @on_queue
 def cancel(
@@ -33,20 +36,25 @@ def cancel(
     task_id: str | None,
     queue: str | None,
     workspace: str | None,
+    task: str | None,
+    everything: bool,
     yes: bool,
 ) -> Answer:
-    """Cancel one job, or all jobs of a workspace.
+    """Cancel one job, or all jobs that match.
 
     JOB is its id, or its Celery task id or Dramatiq message id; an id alone is looked for in every
     workspace. Waiting and scheduled jobs are removed at once. The worker of a running job stops it
     at the next lease renewal; the job does not run again. Exit code 1: there is no such job.
     """
-    if job is None and task_id is None and workspace is not None and queue is None:
-        return _cancel_all(core, workspace, yes=yes)
-    if (job is None) == (task_id is None):
+    names = {"workspace": workspace, "queue": queue, "task": task}
+    given = {kind: name for kind, name in names.items() if name is not None}
+    is_one = job is not None or task_id is not None
+    if not is_one and given and (everything or set(given) == {"workspace"}):
+        return _cancel_all(core, names, given, yes=yes)
+    if (job is None) == (task_id is None) or everything or task is not None:
         raise click.UsageError(
-            "pass a JOB or --task-id (--workspace and --queue are optional with either), or "
-            "--workspace alone"
+            "pass a JOB or --task-id (--workspace and --queue are optional with either), "
+            "--workspace alone, or --all with one or more of --workspace, --queue and --task"
         )
     job = job or task_id or ""
     outcome = core.jobs.cancel(job, workspace=workspace, queue=queue)
@@ -55,15 +63,16 @@ def cancel(
     return Answer(result, text, 1 if outcome is Cancelled.NOT_FOUND else 0)
 
 
-def _cancel_all(core: FairQueue, workspace: str, *, yes: bool) -> Answer:
-    name = printable(workspace)
-    confirm(f"Cancel all jobs of workspace {name}?", yes=yes)
-    total = count_remaining(core, {"workspace": workspace, "queue": None, "task": None})
-    with progress(f"cancelling {name}", total) as advance:
-        found = core.jobs.cancel_workspace(workspace, progress=advance)
-    result = {"workspace": workspace, "removed": found.removed, "signalled": found.signalled}
+def _cancel_all(
+    core: FairQueue, names: Mapping[str, str | None], given: Mapping[str, str], *, yes: bool
+) -> Answer:
+    described = describe(names)
+    confirm(f"Cancel all jobs of {described}?", yes=yes)
+    with progress(f"cancelling {described}", count_remaining(core, names)) as advance:
+        found = core.jobs.cancel_matching(**given, progress=advance)
+    result = {**given, "removed": found.removed, "signalled": found.signalled}
     removed, signalled = count_jobs(found.removed), count_jobs(found.signalled)
-    return Answer(result, f"{name}: {removed} removed, {signalled} running and signalled")
+    return Answer(result, f"{described}: {removed} removed, {signalled} running and signalled")
 
 
 @click.command()

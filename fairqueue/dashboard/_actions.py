@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from fairqueue._types import Cancelled
-from fairqueue.dashboard._pages import View, edited, given, scope_of
+from fairqueue.dashboard._pages import CHOICES, View, edited, given, scope_of
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.dead import EVERY, filter_of
 from fairqueue.plain import count_jobs, counted, printable
@@ -79,6 +80,12 @@ def _cancel(view: View, form: Form) -> str:
     return f"Job {printable(job)} {CANCELLED[view.queue.jobs.cancel(job, **where)]}"
 
 
+def _cancel_matching(view: View, form: Form) -> str:
+    names: dict[str, Any] = {kind: form[kind] for kind in CHOICES if form.get(kind)}
+    done = view.queue.jobs.cancel_matching(**names)
+    return f"{count_jobs(done.removed)} cancelled, and {count_jobs(done.signalled)} that run."
+
+
 def _schedule(how: str, told: str) -> Callable[[View, Form], str]:
     def act(view: View, form: Form) -> str:
         name, workspace = given(form, "id", "the name of a schedule"), form.get("name", "")
@@ -108,6 +115,7 @@ ACTIONS: dict[str, Callable[[View, Form], str]] = {
     ),
     "purge-dead": _purge_dead,
     "cancel": _cancel,
+    "cancel-matching": _cancel_matching,
     "pause-schedule": _schedule("pause", "is paused"),
     "resume-schedule": _schedule("resume", "goes on from now"),
     "trigger-schedule": _schedule("trigger", "is published within a second"),

@@ -202,7 +202,10 @@ class _Dashboard:
         path = await run_in_threadpool(find, self._view, text)
         if path is None:
             hint = await run_in_threadpool(self._view.hint, Scope.workspace(text))
-            said = f"Nothing has this name: {hint}; no job, task or dead letter's error has it."
+            said = (
+                f"Nothing has this name: {hint}; no job or task has it, and no error of the first "
+                "5,000 dead letters."
+            )
             return self._problem(request, said, 404)
         return RedirectResponse(f"{base_of(request)}{path}", 303)
 

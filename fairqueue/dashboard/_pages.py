@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from fairqueue._activity import Activity
 from fairqueue._queue import FairQueue
 from fairqueue._settings import LIMITS
-from fairqueue._types import DeadLetter, Delivery, JobState, Scope
+from fairqueue._types import Delivery, JobState, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures
@@ -33,10 +31,10 @@ from fairqueue.explained import (
     explain_workers,
 )
 from fairqueue.messages import last_line, masked, shown
-from fairqueue.operate.activity import By, Windows
+from fairqueue.operate.activity import Windows
 from fairqueue.operate.dead import filter_of
 from fairqueue.plain import seconds_in
-from fairqueue.rows import DeadFilter, Overview
+from fairqueue.rows import DeadFilter, DeadPage, Overview
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     ACTS,
@@ -93,36 +91,40 @@ class View:
     def once(self, key: str, read: Callable[[], T]) -> T:
         return self.remembered.get(key, read)
 
-    def dead(self, where: Mapping[str, str], start: int) -> tuple[list[DeadLetter], int]:
-        """Return a page of the dead letters that match, and how many were counted.
+    def dead(self, where: Mapping[str, str], cursor: str, n: int, *, payloads: bool) -> DeadPage:
+        """Return a page of the dead letters that match.
 
         To find them may take many steps, so an open page looks again every ten seconds.
         """
-        most = max(start + PAGE, MOST_COUNTED if where else 0) + 1
+        how: dict[str, Any] = {"cursor": cursor, "n": n, "payloads": payloads}
+        read = partial(self.queue.dead.look, filter_of(where), **how)
+        return self.remembered.get(f"dead {how} {sorted(where.items())}", read, times=10)
 
-        def read() -> tuple[list[DeadLetter], int]:
-            page, counted = list[DeadLetter](), 0
-            for letter in islice(self.queue.dead.list(filter_of(where), payloads=True), most):
-                if start <= counted < start + PAGE:
-                    page.append(letter)
-                counted += 1
-            return page, counted
+    def cancellable(self, where: Mapping[str, Any]) -> tuple[int, bool] | None:
+        """Count the jobs that a form may cancel, and say whether these are all.
 
-        return self.remembered.get(f"dead {start} {sorted(where.items())}", read, times=10)
+        None: the filter is empty, or names more than a cancel can choose by.
+        """
+        if not where or not where.keys() <= set(CHOICES):
+            return None
+
+        def read() -> tuple[int, bool]:
+            waiting = self.queue.views.waiting(**where, n=MOST_COUNTED)
+            running = self.queue.views.running(**where, n=1).total
+            return len(waiting.jobs) + running, not waiting.cursor
+
+        return self.remembered.get(f"cancellable {sorted(where.items())}", read, times=10)
 
     def overview(self) -> Overview:
         return self.once("overview", self.queue.views.overview)
 
-    def activity(self, by: By | None = None, *of: Scope) -> list[Activity]:
-        """Return what happened in each minute of the last hour, which is read for all pages."""
-        return self.queue.activity.series(by, of=of, read=self.last_hour())
-
     def last_hour(self) -> Windows:
+        """Return what happened in each minute of the last hour, which is read for all pages."""
         return self.remembered.get("activity", self.queue.activity.read, times=10)
 
     def pictures(self, *of: Scope) -> Context:
         """Return the pictures of the last hour, and their figures."""
-        rows = self.activity(None, *of)
+        rows = self.queue.activity.series(of=of, read=self.last_hour())
         figures = [row for row in reversed(rows) if row.happened]
         return {"pictures": _pictures.of_activity(rows), "figures": figures}
 
@@ -142,7 +144,7 @@ def _overview(view: View, _: Query) -> Context:
         "rows": overview.workspaces[:12],
         "oldest": max(waits, default=0.0),
         "dead": sum(row.dead for row in overview.workspaces),
-        "share_picture": _pictures.shares(view.activity("workspace"), view.activity()),
+        "share_picture": _pictures.shares(view.last_hour()),
         **view.pictures(),
     }
 
@@ -341,27 +343,27 @@ def _running(view: View, query: Query) -> Context:
         asked["stuck"] = seconds_in(where["stuck"])
         if asked["stuck"] is None:
             raise ConfigurationError(f"stuck must be a time such as 10m, not {where['stuck']!r}")
-    return {"found": view.queue.views.running(**asked), "where": where}
+    found = view.queue.views.running(**asked)
+    return {"found": found, "where": where, "may_cancel": view.cancellable(where)}
 
 
 def _waiting(view: View, query: Query) -> Context:
     where, cursor = _choice(query), query.get("cursor", "")
     page = view.queue.views.waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
-    return {"page": page, "where": where}
+    return {"page": page, "where": where, "may_cancel": view.cancellable(where)}
 
 
 def _dead(view: View, query: Query) -> Context:
-    where, start = _choice(query, *DEAD_FIELDS), _start(query)
-    overview, (letters, counted) = view.overview(), view.dead(where, start)
+    where, cursor = _choice(query, *DEAD_FIELDS), query.get("cursor", "")
+    overview = view.overview()
+    page = counted = view.dead(where, cursor, PAGE, payloads=True)
+    if where and (cursor or page.cursor):
+        counted = view.dead(where, "", MOST_COUNTED, payloads=False)
     return {
         "where": where,
         "fields": (*CHOICES, *DEAD_FIELDS),
-        "matching": counted,
-        "most": MOST_COUNTED,
-        "start": start,
-        "page": PAGE,
-        "letters": letters,
-        "has_more": counted > start + PAGE,
+        "counted": counted,
+        "page": page,
         "overview": overview,
         "rows": sorted((row for row in overview.workspaces if row.dead), key=ORDERS["dead"])[:12],
     }
@@ -460,6 +462,6 @@ def find(view: View, text: str) -> str | None:
         return f"/job?{urlencode({'id': text, **where})}"
     if queue.views.hint(Scope.task(text)) is None:
         return f"/limits?{urlencode({'scope': 'task', 'name': text})}"
-    if any(queue.dead.list(DeadFilter(error=text))):
+    if queue.dead.look(DeadFilter(error=text), n=1).letters:
         return f"/dead?{urlencode({'error': text})}"
     return None

@@ -5,19 +5,21 @@ An SVG stretches to its frame, so its text is only read aloud; the labels around
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 
 from markupsafe import Markup, escape
 
-from fairqueue._activity import Activity
+from fairqueue._activity import HAPPENINGS, Activity
+from fairqueue.operate.activity import Windows
 from fairqueue.plain import duration
 
 WIDTH, HEIGHT = 720.0, 100.0
 COLOURS = 7
 """Workspaces with a colour of their own; the others share one."""
+WORKED = HAPPENINGS.index("milliseconds")
 Point = tuple[float, float]
 
 
@@ -94,15 +96,13 @@ def round_up(value: float) -> float:
     return float(next(n * unit for n in (1, 2, 5, 10) if n * unit >= value))
 
 
-def shares(rows: Sequence[Activity], hour: Sequence[Activity]) -> Picture:
-    """Areas one upon the other: the part of the worker-seconds that each workspace has.
-
-    ``hour`` has each minute, ``rows`` those in which something happened.
-    """
-    totals = Counter[str | None]()
-    minutes: dict[float, dict[str | None, float]] = {row.since: {} for row in hour}
-    for row in rows:
-        minutes.setdefault(row.since, {})[row.name] = row.worker_seconds
+def shares(hour: Windows) -> Picture:
+    """Areas one upon the other: the part of the worker time that each workspace has."""
+    totals, minutes = Counter[str | None](), dict[float, dict[str | None, float]]()
+    for begin, happened in hour:
+        minute = minutes.setdefault(begin, defaultdict(float))
+        for (workspace, _, _), counts in happened:
+            minute[workspace] += counts[WORKED]
     for minute in minutes.values():
         totals.update(minute)
     of_all = sum(totals.values())

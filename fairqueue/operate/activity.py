@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from math import ceil
 from typing import Literal
@@ -19,16 +19,19 @@ MINUTES_FOR, HOURS_FOR = 3 * HOUR, 8 * 24 * HOUR
 COUNTED = len(HAPPENINGS)
 Windows = Sequence[tuple[float, Happened]]
 """When each window began, and what happened in it."""
+Counts = Sequence[int]
+Rows = dict[str | None, list[Counts]]
+"""What is to be added up, by name."""
 NOTHING = (0,) * (COUNTED + len(WAITS) + 1)
 
 
 class Activities:
     """Sums of what processes have seen happen.
 
-    A process sends its counts every 10 s for the minute, every 60 s for the hour; a killed one
-    loses those that it has not sent. They are kept by minute for three hours and
-    by hour for eight days. Of each minute and hour, at least the 100 busiest workspaces with a
-    queue and task are counted by themselves, the others together.
+    A process sends its counts every 10 s for the minute (of fewer than 30 jobs every 30 s), every
+    60 s for the hour; a killed one loses those that it has not sent. They are kept by minute for
+    three hours and by hour for eight days. Of each minute and hour, at least the 100 busiest
+    workspaces with a queue and task are counted by themselves, the others together.
     """
 
     def __init__(self, connected: Callable[[], StoreBase]) -> None:
@@ -54,9 +57,9 @@ class Activities:
         and StoreUnavailable.
         """
         windows, seconds = self._windows(since, KINDS.index(by), of, read)
-        found: dict[str | None, tuple[int, ...]] = {}
-        for name, counts in chain.from_iterable(sums.items() for sums in windows.values()):
-            found[name] = _sum(found.get(name, NOTHING), counts)
+        found: Rows = {}
+        for name, counts in chain.from_iterable(rows.items() for rows in windows.values()):
+            found.setdefault(name, []).extend(counts)
         rows = [_row(name, min(windows), seconds, counts) for name, counts in found.items()]
         return sorted(rows, key=lambda row: (row.name is None, -row.starts, -row.rejections))
 
@@ -75,7 +78,7 @@ class Activities:
         windows, seconds = self._windows(since, by and KINDS.index(by), of, read)
         span = seconds / len(windows)
         if by is None:
-            windows = {at: windows[at] or {None: NOTHING} for at in windows}
+            windows = {at: windows[at] or {None: [NOTHING]} for at in windows}
         return [
             _row(name, at, span, counts)
             for at in sorted(windows)
@@ -84,17 +87,16 @@ class Activities:
 
     def _windows(
         self, since: float, by: int | None, of: Sequence[Scope], read: Windows | None
-    ) -> tuple[dict[float, dict[str | None, tuple[int, ...]]], float]:
+    ) -> tuple[dict[float, Rows], float]:
         """Read each window, and how long all are; ``by``: which name a row has; None: none."""
         span, n = _windows_in(since)
         wanted = [(KINDS.index(scope.kind), scope.name) for scope in of]
-        found: dict[float, dict[str | None, tuple[int, ...]]] = {}
-        for begin, rows in self.read(since) if read is None else read:
-            sums = found.setdefault(begin, {})
-            for names, counts in rows:
+        found: dict[float, Rows] = {}
+        for begin, happened in self.read(since) if read is None else read:
+            rows = found.setdefault(begin, {})
+            for names, counts in happened:
                 if all(names[kind] == name for kind, name in wanted):
-                    name = None if by is None else names[by]
-                    sums[name] = _sum(sums.get(name, NOTHING), counts)
+                    rows.setdefault(None if by is None else names[by], []).append(counts)
         return found, n * span
 
 
@@ -106,11 +108,8 @@ def _windows_in(since: float) -> tuple[int, int]:
     return span, ceil(since / span)
 
 
-def _sum(one: Iterable[int], other: Iterable[int]) -> tuple[int, ...]:
-    return tuple(map(int.__add__, one, other))
-
-
-def _row(name: str | None, since: float, seconds: float, counts: tuple[int, ...]) -> Activity:
+def _row(name: str | None, since: float, seconds: float, rows: Sequence[Counts]) -> Activity:
+    counts = tuple(map(sum, zip(*rows, strict=True)))
     named = dict(zip(HAPPENINGS, counts, strict=False))
     worked = named.pop("milliseconds") / 1000
     return Activity(name, since, seconds, **named, worker_seconds=worked, waits=counts[COUNTED:])

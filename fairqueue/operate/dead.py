@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +17,15 @@ from fairqueue.errors import ConfigurationError, UniqueKeyHeld
 from fairqueue.messages import last_line, masked
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
-from fairqueue.rows import DeadCount, DeadFilter
+from fairqueue.rows import DeadCount, DeadFilter, DeadPage
 
 log = logging.getLogger("fairqueue")
 
 EVERY = DeadFilter()
 TEXTS = ("workspace", "queue", "task", "reason", "job_id", "error")
 TIMES = ("since", "until")
+MOST_STEPS = 50  # of a page
+CURSOR = re.compile(r"[\d.e+-]+ \S+ ([\d.e+-]+|inf) \S+", re.ASCII)
 SLOWEST_REPLAY = 1e-6
 """Least rate per second: one job in eleven days. A slower one is a mistake."""
 
@@ -77,7 +80,36 @@ class DeadLetters:
         They have no payloads, or with ``payloads`` those of at most 16 kB; :meth:`get` returns a
         letter with any.
         """
-        return self._connected().choose_dead(_checked(chosen), payloads=payloads)
+        found = self._connected().choose_dead(_checked(chosen), payloads=payloads)
+        return (one.letter for one in found if one.letter)
+
+    def look(
+        self,
+        chosen: DeadFilter = EVERY,
+        *,
+        cursor: str = "",
+        n: int = 100,
+        payloads: bool = False,
+    ) -> DeadPage:
+        """Return a page of up to ``n`` of the dead letters that :meth:`list` yields.
+
+        It looks at some 5,000 letters at most, so a page may be short, or empty, if few match: pass
+        its ``cursor`` to the next call unless that is empty. ConfigurationError: a cursor that no
+        call returned.
+        """
+        if cursor and not CURSOR.fullmatch(cursor):
+            raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
+        found, steps = list[DeadLetter](), 0
+        places = self._connected().choose_dead(_checked(chosen), payloads=payloads, cursor=cursor)
+        for place, letter in ((one.place, one.letter) for one in places):
+            if steps == MOST_STEPS or (letter and len(found) == n):
+                return DeadPage(tuple(found), cursor)
+            if letter:
+                found.append(letter)
+            else:
+                steps += 1
+            cursor = place
+        return DeadPage(tuple(found), "")
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
         """Return a page of a workspace's dead letters, oldest first, from position ``start``."""

@@ -35,6 +35,7 @@ from fairqueue.audit.status import (
     stuck_queues,
 )
 from fairqueue.errors import StoreUnavailable
+from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.operate.views import Views
@@ -163,7 +164,7 @@ def _recent_dead(store: StoreBase) -> tuple[int, list[DeadLetter]]:
     since = time.time() - RECENT_SECONDS
     found = {name: n for _, name, n in store.dead_workspaces(since=since)}
     most = max(found, key=lambda name: found[name], default="")
-    letters = store.choose_dead(DeadFilter(most, since=since)) if most else ()
+    letters = DeadLetters(lambda: store).list(DeadFilter(most, since=since)) if most else ()
     return sum(found.values()), list(islice(letters, MOST_DEAD))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from fairqueue._keys import encode_job
 from fairqueue._settings import Settings
@@ -75,17 +76,37 @@ class Jobs:
         return next((each.job.payload for each in letters if each.job.queue == queue), None)
 
     def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
-        """Cancel all jobs of a workspace, in steps of bounded length; return how many.
+        """Cancel all jobs of a workspace; see :meth:`cancel_matching`."""
+        return self._cancel_all({"workspace": check_name("workspace", workspace)}, progress)
+
+    def cancel_matching(
+        self,
+        *,
+        workspace: str | None = None,
+        queue: str | None = None,
+        task: str | None = None,
+        progress: Progress = ignore,
+    ) -> CancelledAll:
+        """Cancel the jobs that match all that is given, in bounded steps; return how many.
 
         Jobs that are published meanwhile may be left. ``progress`` is called after each step with
-        the number of jobs it cancelled.
+        the number of jobs it cancelled. ConfigurationError: nothing is given.
         """
-        store, name = self._connected(), check_name("workspace", workspace)
-        # Running jobs first, so that none of them is redelivered behind the purge; then those that
-        # were started meanwhile.
-        signalled = counted_steps(store.cancel_running(name), progress)
-        removed = counted_steps(store.purge(None, name, cancelled=True), progress)
-        signalled += counted_steps(store.cancel_running(name), progress)
+        given = {"workspace": workspace, "queue": queue, "task": task}
+        names = {kind: check_name(kind, name) for kind, name in given.items() if name is not None}
+        if not names:
+            raise ConfigurationError("name a workspace, a queue or a task whose jobs to cancel")
+        return self._cancel_all(names, progress)
+
+    def _cancel_all(self, names: Mapping[str, Any], progress: Progress) -> CancelledAll:
+        """Cancel running jobs first, so that none of them is redelivered behind the purge.
+
+        Then cancel those that were started meanwhile.
+        """
+        store = self._connected()
+        signalled = counted_steps(signal_running(store, names), progress)
+        removed = counted_steps(store.purge(**names, cancelled=True), progress)
+        signalled += counted_steps(signal_running(store, names), progress)
         return CancelledAll(removed=removed, signalled=signalled)
 
     def purge(
@@ -164,6 +185,15 @@ class Jobs:
         return self._connected().imported()
 
 
+def signal_running(store: StoreBase, names: Mapping[str, Any]) -> Iterator[int]:
+    """Cancel each running job that matches and is not cancelled; yield 1 for each."""
+    for job in store.running(MOST_SIGNALLED, **names).jobs:
+        where = {"workspace": job.workspace, "queue": job.queue}
+        if not job.cancelled and store.cancel(job.job_id, **where) is Cancelled.SIGNALLED:
+            yield 1
+
+
+MOST_SIGNALLED = 1_000_000
 STATES = (JobState.WAITING, JobState.DEAD, JobState.ENDED)
 
 

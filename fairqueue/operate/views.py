@@ -49,7 +49,7 @@ SAMPLED = (
     1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
 )
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
-FEWEST_FLOWS, FLOWS_OF_ALL = 50, 4000  # workspaces in line that looks at many queues count
+FEWEST_FLOWS, FLOWS_OF_ALL = 50, 1000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
 BEGINNING = "0"

@@ -70,7 +70,8 @@ class Hooks:
             adapters.wake_parent(self._claims().core.store, message.options[adapters.PARENT])
 
     def _start(self, message: LeasedMessage) -> None:
-        lease, keeper = message.lease, self._claims().keeper
+        lease, claims = message.lease, self._claims()
+        keeper = claims.keeper
         message.lost = not keeper.may_begin(lease.fence)
         message.discarded = message.lost or keeper.is_cancelled(lease.fence)
         if message.discarded:
@@ -79,12 +80,11 @@ class Hooks:
             raise SkipMessage(f"job {lease.job.id!r} {why} before it began")
         message.begun = True
         keeper.started(lease.fence)
-        message.context = adapters.enter_run(self._job_context(message))
-        message.trace = self._claims().core.tracing.run(message.options, _traced(message))
+        message.context = adapters.enter_run(self._job_context(message, claims))
+        message.trace = claims.core.tracing.run(message.options, _traced(message))
 
-    def _job_context(self, message: LeasedMessage) -> fairqueue.JobContext:
-        lease, claims = message.lease, self._claims()
-        keeper, core = claims.keeper, claims.core
+    def _job_context(self, message: LeasedMessage, claims: Claims) -> fairqueue.JobContext:
+        lease, keeper, core = message.lease, claims.keeper, claims.core
         return fairqueue.JobContext(
             job_id=lease.job.id,
             workspace=lease.job.workspace,

@@ -44,6 +44,7 @@ class LeasedMessage(MessageProxy):
 
     def __init__(self, message: Message[Any], lease: Lease, *, keeps_exception: bool) -> None:
         super().__init__(message)
+        self.__dict__.update(vars(message))  # else each look at a field calls __getattr__
         self.lease = lease
         self.settled = False
         """Dramatiq has acked or rejected it."""

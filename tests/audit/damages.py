@@ -134,7 +134,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
             e.command("ZRANGE", e.keys.key("expiry"), 0, 0)[0],
         ),
     ),
-    "a fence is above the last one": ("I4", _change_number(4, 7)),
+    "a fence is above the last one": ("I4", _change_number(3, 7)),
     "a fence is below the time of its claim": ("I4", _age_a_fence),
     "a runnable workspace is not ready": ("I1", _take_first("ready:q")),
     "a limit is exceeded": ("I2", _put("limits", "live:queue:q", "concurrency=1")),
@@ -144,7 +144,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a lease was granted after the last beat": ("I12", _change_number(0, 1)),
     "the clock is set back": ("I12", _change_number(1, -1)),
-    "no call looks before a lease ends": ("I12", _change_number(7, 10.0**16)),
+    "no call looks before a lease ends": ("I12", _change_number(6, 10.0**16)),
     "a depth is wrong": ("I6", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
     "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
@@ -199,8 +199,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a queue with jobs is marked as unused": ("I11", _serve_queue("1700000000000005 1/1")),
     "the rebuild does not go on": ("I11", _put("shard", "rebuild", "1 0 0 0")),
-    "limits are overlooked": ("I11", _change_number(3, 1)),
-    "the rebuild rests for too long": ("I11", _change_number(9, 9e9)),
+    "limits are overlooked": ("I11", _put("shard", "settings", "{}")),
+    "the rebuild rests for too long": ("I11", _change_number(7, 9e9)),
 }
 
 

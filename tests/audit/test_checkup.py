@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 
+from fairqueue import Pause
 from fairqueue._stores.engine import Engine, Level
 from fairqueue._stores.redis import health
 from fairqueue.audit import Remark
@@ -59,7 +60,7 @@ def test_a_queue_without_a_claim_is_stuck(world: World, engine: Engine) -> None:
 
 def test_a_paused_queue_is_not_stuck(world: World, engine: Engine) -> None:
     """Nothing is to be claimed there."""
-    engine.command("HSET", engine.keys.key("limits"), "pause:total:", "paused=1")
+    world.store.pause("total", "", Pause.PAUSED)
     world.clock.advance(200)
     assert "queues" not in told(world, engine)
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from fairqueue import Cancelled, DeadLetter, Job, Lease
 from fairqueue.adapters import Ending, Renewed
 from fairqueue.audit import Keyspace
+from fairqueue.errors import ConfigurationError
+from fairqueue.operate.jobs import signal_running
 from tests.contract.world import Worker, World, ids
 
 HOWS: dict[str, Callable[[World, str], object]] = {
@@ -125,14 +128,46 @@ def test_all_jobs_of_a_workspace_are_cancelled(world: World, worker: Worker) -> 
         world.publish(workspace, delay_seconds=60)
     leases = worker.take(2)
     assert {lease.job.workspace for lease in leases} == {"a", "b"}
-    assert sum(world.store.cancel_running("a")) == 1
-    assert sum(world.store.cancel_running("a")) == 0
+    assert sum(signal_running(world.store, {"workspace": "a"})) == 1
+    assert sum(signal_running(world.store, {"workspace": "a"})) == 0
     assert sum(world.store.purge(None, "a")) == 4
     row, other = world.row("a"), world.row("b")
     assert (row.waiting, row.scheduled, row.running) == (0, 0, 1)
     assert (other.waiting, other.scheduled, other.running) == (3, 1, 1)
     told = worker.beat(*leases).cancelled
     assert [lease.job.workspace for lease in leases if lease.fence in told] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("names", "left"),
+    [
+        ({"task": "t"}, {"a": 2, "b": 1}),
+        ({"queue": "q2"}, {"a": 1, "b": 2}),
+        ({"workspace": "a", "task": "t"}, {"a": 2, "b": 2}),
+        ({"workspace": "a", "queue": "q2", "task": "u"}, {"a": 2, "b": 2}),
+    ],
+)
+def test_all_jobs_that_match_are_cancelled(
+    world: World, worker: Worker, names: dict[str, Any], left: dict[str, int]
+) -> None:
+    """By workspace, queue and task; one that runs is signalled, and the others go on."""
+    for workspace, queue, task in MIXED:
+        world.publish(workspace, queue=queue, task=task)
+    lease = worker.take_one("q2")
+    assert (lease.job.workspace, lease.job.task) == ("a", "u")
+    matches = all(getattr(lease.job, kind) == name for kind, name in names.items())
+    done = world.jobs.cancel_matching(**names)
+    assert done.signalled == int(matches)
+    assert {
+        name: world.row(name).waiting + world.row(name).running - int(matches and name == "a")
+        for name in left
+    } == left
+    assert bool(worker.beat(lease).cancelled) is matches
+    with pytest.raises(ConfigurationError, match="name a workspace, a queue or a task"):
+        world.jobs.cancel_matching()
+
+
+MIXED = [("a", "q2", "u"), ("a", "q2", "t"), ("a", "q", "v"), ("b", "q", "t"), ("b", "q", "u")]
 
 
 def test_purge_drops_waiting_jobs(world: World, worker: Worker) -> None:

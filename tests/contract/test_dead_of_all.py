@@ -6,7 +6,7 @@ import pytest
 
 from fairqueue._stores import lists
 from fairqueue.errors import ConfigurationError
-from fairqueue.operate import Operators
+from fairqueue.operate import Operators, dead
 from fairqueue.rows import DeadFilter
 from tests.contract.world import World, ids
 
@@ -74,6 +74,36 @@ def test_a_filter_may_name_a_time(admin: Operators, begun: float) -> None:
     assert sorted(found(admin, DeadFilter(since=begun + 40))) == ["d4", "d5"]
     assert sorted(found(admin, DeadFilter(until=begun + 10))) == ["d0", "d1"]
     assert found(admin, DeadFilter(since=begun + 20, until=begun + 30)) == ["d3", "d2"]
+
+
+@pytest.mark.parametrize(("n", "at_once"), [(1, 1), (1, 100), (2, 2), (4, 3), (6, 100)])
+def test_pages_have_each_letter_once(
+    admin: Operators, begun: float, monkeypatch: pytest.MonkeyPatch, n: int, at_once: int
+) -> None:
+    """In the order of the list, also if the workspace of the last one has no letter any more."""
+    monkeypatch.setattr(lists, "LETTERS_AT_ONCE", at_once)
+    pages = [admin.dead.look(n=n)]
+    while pages[-1].cursor:
+        admin.dead.purge(DeadFilter(job_id=pages[-1].letters[-1].job.id))
+        pages.append(admin.dead.look(cursor=pages[-1].cursor, n=n))
+    told = [letter.job.id for page in pages for letter in page.letters]
+    assert sorted(told) == ["d0", "d1", "d2", "d3", "d4", "d5"]
+    assert all(len(page.letters) == n for page in pages[:-1])
+
+
+def test_a_page_is_short_where_few_match(
+    admin: Operators, begun: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cursor goes on; one of no page is refused."""
+    monkeypatch.setattr(lists, "LETTERS_AT_ONCE", 1)
+    monkeypatch.setattr(dead, "MOST_STEPS", 2)
+    page, pages = admin.dead.look(DeadFilter(reason="unknown task")), 1
+    while not page.letters:
+        page, pages = admin.dead.look(DeadFilter(reason="unknown task"), cursor=page.cursor), 2
+    assert pages > 1
+    assert [letter.job.id for letter in page.letters] == ["d3"]
+    with pytest.raises(ConfigurationError, match="is not a cursor of this list"):
+        admin.dead.look(cursor="x")
 
 
 def test_workspaces_tell_how_many_died_since(

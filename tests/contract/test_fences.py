@@ -148,3 +148,31 @@ def test_a_released_early_acked_job_runs_again(world: World, worker: Worker) -> 
     world.pass_time(31)
     assert worker.take_one().deliveries == 2
     assert world.row().lost == 0
+
+
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_claim_acks_jobs_of_some_tasks(
+    world: World, worker: Worker, *, is_repeated: bool
+) -> None:
+    """It tells which, also if its reply was lost: these are not run again, the others are."""
+    for task in ("mails.send", "cafés brew", ""):
+        world.publish(task=task)
+    leases = worker.claim(3, acks_early=["cafés brew", "unknown"]).leases
+    if is_repeated:
+        leases = worker.claim(3, again=True).leases
+    acked = {lease.job.task: lease.acked_early for lease in leases}
+    assert acked == {"mails.send": False, "cafés brew": True, "": False}
+    world.pass_time(31)
+    assert sorted(lease.job.task for lease in worker.take(3)) == ["", "mails.send"]
+    assert (world.row().lost, world.row().running) == (1, 2)
+
+
+def test_a_job_that_was_acked_by_its_claim_and_released_runs_again(
+    world: World, worker: Worker
+) -> None:
+    """Its worker did not begin it: nothing of the early ack is left."""
+    world.publish(task="t")
+    [lease] = worker.claim(1, acks_early=["t"]).leases
+    assert worker.release(lease)
+    [again] = worker.take()
+    assert (again.acked_early, again.deliveries) == (False, 1)

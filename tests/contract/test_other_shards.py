@@ -63,7 +63,7 @@ def test_nothing_ready_has_no_head(world: World) -> None:
 def test_a_queue_that_is_only_looked_at_leaves_nothing(world: World) -> None:
     """It had no job here, so nothing would ever take away what is remembered of it."""
     assert world.store.queue_heads(["never"], [(7.0, None)])[0].seen == 7.0
-    assert b"across:never" not in world.command("HKEYS", "shard")
+    assert not world.command("HEXISTS", "shard", "across:never")
 
 
 def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:

@@ -57,6 +57,7 @@ class Worker:
         finishes: Sequence[Finish] = (),
         again: bool = False,
         yield_first: bool = False,
+        acks_early: Sequence[str] = (),
     ) -> Claimed:
         """Finish and claim."""
         return self.store.claim(
@@ -65,6 +66,7 @@ class Worker:
             max_deliveries=self.max_deliveries,
             finishes=finishes,
             yield_first=yield_first,
+            acks_early=acks_early,
             **self._numbered(again=again),
         )
 

@@ -133,6 +133,27 @@ def test_what_blocks_leads_to_where_it_is_ended(queue: FairQueue, visitor: Visit
     assert '"concurrency"' in visitor.page("/limits?scope=task&name=a%26b")
 
 
+def test_all_jobs_that_match_are_cancelled(queue: FairQueue, visitor: Visitor) -> None:
+    """The button says how many, and what was done is noted; without a filter there is none."""
+    for workspace, task in (("acme", "a"), ("acme", "b"), ("globex", "a")):
+        queue.publish(b"", queue="q", workspace=workspace, task=task)
+    queue.publish(b"", queue="q", workspace="acme", task="a", delay_seconds=60)
+    (lease,) = queue.claim(["q"], 1).leases
+    of_task = f"/waiting?task={lease.job.task}"
+    assert "Cancel all" not in visitor.page("/waiting")
+    assert "Cancel all" not in visitor.page(f"/running?task={lease.job.task}&worker=x")
+    assert "Cancel all 3" in visitor.page(of_task)
+    assert "Cancel all 3" in visitor.page(f"/running?task={lease.job.task}")
+    form = _Forms(visitor.page(of_task)).found["/act/cancel-matching"]
+    visitor.post("/act/cancel-matching", data=form)
+    assert "No matching job" in visitor.page(of_task)
+    assert queue.depth("q") == 1
+    act = queue.acts.list()[0]
+    assert (act.act, act.of) == ("jobs cancel_matching", f"task {lease.job.task}")
+    assert act.new == "removed 2, signalled 1"
+    assert "name a workspace" in visitor.act("cancel-matching", code=400)
+
+
 def test_a_job_is_cancelled(queue: FairQueue, visitor: Visitor) -> None:
     """The page says what became of it."""
     queue.publish(b"", queue="q", workspace="acme", job_id="j1")

@@ -167,7 +167,7 @@ def test_names_are_shown_as_text(queue: FairQueue, visitor: Visitor, name: str) 
         ("/job", 400),
         ("/workspaces?by=nonsense", 400),
         ("/workspaces?start=-1", 400),
-        ("/dead?start=x", 400),
+        ("/dead?cursor=x", 400),
         ("/limits?scope=galaxy", 400),
         ("/limits?scope=queue", 400),
         ("/limits?start=x", 400),

@@ -48,6 +48,7 @@ from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
 from fairqueue.operate.dead import DeadLetters
+from fairqueue.operate.jobs import signal_running
 from fairqueue.rows import DeadFilter
 from fairqueue.schedules._definition import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due as due_tick
@@ -387,14 +388,22 @@ class Moves(RuleBasedStateMachine):
         queues=SOME_QUEUES,
         n=st.integers(0, 4),
         yield_first=st.booleans(),
+        acks_early=st.sampled_from([(), (), ("t1",), ("t2", "t1")]),
         data=st.data(),
     )
     def claim(
-        self, owner: str, queues: tuple[str, ...], n: int, *, yield_first: bool, data: st.DataObject
+        self,
+        owner: str,
+        queues: tuple[str, ...],
+        n: int,
+        *,
+        yield_first: bool,
+        acks_early: tuple[str, ...],
+        data: st.DataObject,
     ) -> None:
         """Finish some jobs and claim."""
         finishes = self._finishes(data, owner) if data.draw(st.booleans()) else []
-        self._claim(owner, queues, n, finishes, yield_first=yield_first)
+        self._claim(owner, queues, n, finishes, yield_first=yield_first, acks_early=acks_early)
 
     def _claim(
         self,
@@ -404,12 +413,14 @@ class Moves(RuleBasedStateMachine):
         finishes: list[Finish],
         *,
         yield_first: bool = False,
+        acks_early: Sequence[str] = (),
     ) -> None:
         n = n if len(self.model.leases) < MOST_HELD else 0
         if self.model.due() > MOST_DUE:
             self.reap()
         call = {**self._identity(owner), "queues": queues, "n": n, "finishes": finishes}
         call |= {"max_deliveries": MAX_DELIVERIES, "yield_first": yield_first}
+        call |= {"acks_early": acks_early}
         follows = self._follows()
         claimed = self.both(lambda store: _plain(store.claim(**call)))
         self.model.follows = follows or self._follows()
@@ -418,6 +429,7 @@ class Moves(RuleBasedStateMachine):
         self.model.sweep()
         for lease in leases:
             self.model.started(lease, owner, LEASE_SECONDS[owner], queues)
+            assert lease.acked_early == (lease.job.task in acks_early)
         if len(leases) < n:
             self.model.found_no_more(queues)
         self.seen += leases
@@ -800,7 +812,8 @@ class Moves(RuleBasedStateMachine):
         if not running:
             self._purge(None, workspace, cancelled=True)
             return
-        signalled = self.both(lambda store: sum(store.cancel_running(workspace)))
+        names = {"workspace": workspace}
+        signalled = self.both(lambda store: sum(signal_running(store, names)))
         assert signalled == self.model.cancel_running(workspace)
 
     @rule(

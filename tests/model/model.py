@@ -608,7 +608,8 @@ class Model:
         assert (lease.deliveries, lease.redelivered) == (kept.deliveries, kept.redelivered)
         self._observe_start(job)
         self.last_fence = self.last_fences[job.queue] = lease.fence
-        self.leases[lease.fence] = Held(kept, owner, length, self.now + length)
+        held = Held(kept, owner, length, self.now + length, early=lease.acked_early)
+        self.leases[lease.fence] = held
         self._check_rate(self.limits_of(job.workspace), self.starts["workspace", job.workspace])
         of_task = self.limits_of_task(job.task)
         self._check_rate(of_task, self.starts["task", job.task])

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from fairqueue import JobState, Why
+from fairqueue import Job, JobState, Why
 from fairqueue._stores.fleet import TakenSlot
+from fairqueue._stores.row_readers import LetterAt
 from fairqueue._stores.sharded import merges
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.operate import Operators
@@ -201,6 +202,14 @@ def test_what_concerns_one_shard_is_refused(both: Both) -> None:
             refused()
 
 
+def _jobs(found: Iterator[LetterAt]) -> list[Job]:
+    return [one.letter.job for one in found if one.letter]
+
+
+def _places(found: Iterator[LetterAt]) -> list[str]:
+    return [one.place for one in found if one.letter]
+
+
 def test_dead_letters_come_in_one_order(both: Both) -> None:
     """By workspace, the one with the oldest letter first."""
     for n in (4, 1, 7, 4, 2):
@@ -211,8 +220,11 @@ def test_dead_letters_come_in_one_order(both: Both) -> None:
                 worker.reject(lease)
         both.clock.advance(1)
     for choice in (DeadFilter(), DeadFilter(workspace="w1"), DeadFilter(since=both.clock() - 2)):
-        found, wanted = (list(s.choose_dead(choice)) for s in (both.sharded, both.plain))
-        assert [each.job for each in found] == [each.job for each in wanted] != []
+        found, wanted = (_jobs(s.choose_dead(choice)) for s in (both.sharded, both.plain))
+        assert found == wanted != []
+    (first, *_), rest = (_places(both.sharded.choose_dead(DeadFilter())) for _ in "12")
+    from_there = both.sharded.choose_dead(DeadFilter(), cursor=first)
+    assert _places(from_there) == rest[1:]
     assert sorted(both.sharded.dead_workspaces()) == sorted(both.plain.dead_workspaces())
 
 

@@ -37,6 +37,22 @@ def test_each_is_done_as_often_as_it_wants() -> None:
     assert rare.looks == 1
 
 
+def test_those_that_are_about_due_wake_the_thread_once() -> None:
+    """An idle worker would pay more for the wake-ups than for what is done in them."""
+    order = list[str]()
+
+    class Noting(Counting):
+        def look(self) -> float:
+            order.append(self.name)
+            return super().look()
+
+    chores = [Noting(0.02), Noting(0.026)]
+    running = Chores(*chores).start()
+    wait_for(lambda: len(order) >= 20)
+    running.stop()
+    assert order[:20] == [each.name for each in chores] * 10
+
+
 def test_one_that_fails_is_tried_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

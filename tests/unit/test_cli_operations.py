@@ -32,6 +32,18 @@ def test_cancel_a_workspace(shell: Shell, queue: FairQueue) -> None:
     assert queue.depth("q") == 1
 
 
+def test_cancel_all_that_match(shell: Shell, queue: FairQueue) -> None:
+    """By task, too; --all must say so, and a JOB does not go with it."""
+    for workspace in ("acme", "acme", "globex"):
+        queue.publish(b"", queue="q", workspace=workspace, task="t")
+    queue.publish(b"", queue="q", workspace="acme", task="u")
+    for bad in (["--task", "t"], ["--queue", "q"], ["--all"], ["j", "--task", "t", "--all"]):
+        assert "--all with" in shell.run("cancel", *bad, "--yes", code=2).output
+    answer = shell.json("cancel", "--workspace", "acme", "--task", "t", "--all", "--yes")
+    assert answer == {"workspace": "acme", "task": "t", "removed": 2, "signalled": 0}
+    assert queue.depth("q") == 2
+
+
 @pytest.fixture
 def dead_letters(queue: FairQueue) -> list[str]:
     """Three dead letters of acme; the first has a name that would clear a screen."""

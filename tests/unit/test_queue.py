@@ -132,7 +132,19 @@ def test_an_invalid_publish_is_rejected(queue: FairQueue, asked: dict[str, Any],
     assert queue.views.stats().workspaces == ()
 
 
-@pytest.mark.parametrize("queues", ["mail", [], [""], ["q", 3]])
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "5", None])
+def test_invalid_worker_seconds_change_nothing(queue: FairQueue, seconds: Any) -> None:
+    """The lease goes on, whichever call names them."""
+    queue.publish(b"x", queue="q", workspace="w")
+    (lease,) = queue.claim(["q"]).leases
+    with pytest.raises(ConfigurationError, match="seconds must be a finite number"):
+        queue.renew([(lease.fence, seconds)])
+    with pytest.raises(ConfigurationError, match="seconds must be a finite number"):
+        queue.reject(lease, reason="bad", seconds=seconds)
+    queue.ack(lease)
+
+
+@pytest.mark.parametrize("queues", ["mail", [], [""], ["q", 3], iter(["q"]), None])
 def test_claims_name_their_queues(queue: FairQueue, queues: Any) -> None:
     """A claim of a bare string or without a queue is rejected: it would wait for ever."""
     with pytest.raises(ConfigurationError, match="queue name"):
@@ -296,3 +308,12 @@ def test_a_replay_must_not_be_too_slow(queue: FairQueue, rate: float) -> None:
     """A rate at which no job would ever be due is rejected."""
     with pytest.raises(ConfigurationError, match="per_second must be at least"):
         queue.dead.replay_all(DeadFilter("w"), per_second=rate)
+
+
+@pytest.mark.parametrize("scope", ["acme", Scope.total, None])
+def test_what_is_no_scope_is_refused(queue: FairQueue, scope: Any) -> None:
+    """A bare name, or a scope that was not called, is a ConfigurationError with the remedy."""
+    with pytest.raises(ConfigurationError, match=r"a scope is one of .*Scope\.total\(\)"):
+        queue.limits.set(scope, concurrency=1)
+    with pytest.raises(ConfigurationError, match=r"a scope is one of"):
+        queue.pauses.pause(scope)

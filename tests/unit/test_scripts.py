@@ -27,7 +27,6 @@ NOT_OPERATIONS = {
     "is_stored",
     "keep_parent",
     "keep_forwarding",
-    "letters_of",
     "look",
     "moving",
     "names_parents",

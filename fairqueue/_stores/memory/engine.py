@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 import threading
@@ -27,7 +28,7 @@ from fairqueue.errors import ConfigurationError
 Script = Callable[..., Any]
 
 PRELUDE = b"""
-local commands, pack, unpacked = ...
+local commands, pack, unpacked, decode = ...
 local loadstring, unpack, functions = loadstring, unpack, {}
 redis = { call = function(name, ...)
   local reply = commands[name](...)
@@ -35,6 +36,7 @@ redis = { call = function(name, ...)
   return reply
 end }
 struct = { pack = pack, unpack = function(...) return unpack(unpacked(...)) end }
+cjson = { decode = decode }
 function redis.register_function(one) functions[one.function_name] = one.callback end
 local function refuse(what)
   return function(_, name) error(what .. ' ' .. tostring(name), 2) end
@@ -64,6 +66,17 @@ def _packed(form: bytes, *numbers: float) -> bytes:
 
 def _unpacked(table: Callable[[Any], Any], form: bytes, text: bytes, at: int = 1) -> Any:
     return table(struct.unpack_from(form.replace(b"I4", b"I"), text, at - 1))
+
+
+def _decoded(table: Callable[[Any], Any], text: bytes) -> Any:
+    """Read JSON of objects, texts and numbers as ``cjson.decode`` does in Redis."""
+
+    def in_lua(value: Any) -> Any:
+        if isinstance(value, dict):
+            return table({name.encode(): in_lua(one) for name, one in value.items()})
+        return value.encode() if isinstance(value, str) else value
+
+    return in_lua(json.loads(text))
 
 
 def _reply(value: Any) -> Any:
@@ -109,7 +122,8 @@ class Database:
         named = {name.rstrip("_").upper().encode(): getattr(commands, name) for name in NAMES}
         self.commands: Any = lua.table_from(named)
         unpacked = partial(_unpacked, lua.table_from)
-        self._load, self._bind = lua.execute(PRELUDE, self.commands, _packed, unpacked)
+        decode = partial(_decoded, lua.table_from)
+        self._load, self._bind = lua.execute(PRELUDE, self.commands, _packed, unpacked, decode)
         self._libraries: set[str] = set()
         # Lua and the commands hold each other, unseen by Python's garbage collector.
         weakref.finalize(self, vars(commands).clear).atexit = False

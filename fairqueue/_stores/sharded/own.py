@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
-from operator import itemgetter
+from heapq import merge
+from operator import attrgetter
 from typing import Any
 
 from fairqueue._later import explained, rows
@@ -15,6 +15,7 @@ from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.later import fleet as fleets
+from fairqueue._stores.later import row_readers
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.permits import Count, home_of, limit_of
 from fairqueue._stores.sharded.asking import each, first
@@ -125,20 +126,12 @@ class OwnMethods(Router, StoreBase):
         return chosen
 
     def choose_dead(
-        self, choice: rows.DeadFilter, *, payloads: bool = False
-    ) -> Iterator[DeadLetter]:
+        self, choice: rows.DeadFilter, *, payloads: bool = False, cursor: str = ""
+    ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching letters, the workspace with the oldest letter first."""
-        if choice.workspace:
-            yield from self.home(choice.workspace).choose_dead(choice, payloads=payloads)
-            return
-        shards = enumerate(self.every)
-        found = sorted(
-            (*oldest, n) for n, one in shards for oldest in one.dead_workspaces(since=choice.since)
-        )
-        ordered = dict.fromkeys((name, n) for _, name, _, n in found)
-        for n, some in groupby(ordered, itemgetter(1)):
-            names = [name for name, _ in some]
-            yield from self.shards[n].letters_of(names, choice, payloads=payloads)
+        shards = [self.home(choice.workspace)] if choice.workspace else self.every
+        found = (shard.choose_dead(choice, payloads=payloads, cursor=cursor) for shard in shards)
+        yield from merge(*found, key=attrgetter("order"))
 
     def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.

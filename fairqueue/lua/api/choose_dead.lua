@@ -1,11 +1,12 @@
--- A page of the dead letters of some workspaces that match, of each the oldest first.
--- ARGV now workspaces id queue task reason text error since until_then payloads skip count
+-- A page of the dead letters that match, by workspace, of each the oldest first.
+-- ARGV now workspace id queue task reason text error since until_then payloads cursor count
 -- ROUTE all MERGE own
--- RETURNS {workspaces of which none is left, letters of the next that were looked at,
--- id, letter, ...}
+-- RETURNS {cursor, place, id, letter, ...}; the cursor is empty where these were all
+-- cursor, place: the time of the oldest letter of a workspace, the workspace, and the time and id
+-- of the letter that was looked at
 -- letter: with its payload if that has at most `payloads` bytes
 -- WRITES nothing
-local _, workspaces, id, queue, task, reason, text, error, since, until_then, payloads, skip,
+local _, workspace, id, queue, task, reason, text, error, since, until_then, payloads, cursor,
   count = unpack(ARGV)
 local oldest, keeps = tonumber(since), DeadLetters.retention().seconds
 if keeps then oldest = max(oldest, now - keeps) end
@@ -20,33 +21,64 @@ local function matches(letter)
     and (text == '' or find(record, text, Jobs.payload_start(record), true))
 end
 
-local found, done, left = { 0, 0 }, 0, tonumber(count)
+local found, left = { '' }, tonumber(count)
 
-local function add(name, ids)
-  for _, one in ipairs(ids) do
-    local letter = DeadLetters.read(name, one)
+-- The rank of a member that has this score; if it has not any more, of the first that has it.
+local function rank_of(key, score, member)
+  if score and call('ZSCORE', key, member) == score then return call('ZRANK', key, member), true end
+  return score and call('ZCOUNT', key, '-inf', '(' .. score) or 0
+end
+
+local function ids_behind(name, died, last)
+  if id ~= '' then
+    left = left - call('ZCARD', K.dead_letters_by_age(name))
+    local ids = {}
+    for _, one in ipairs(DeadLetters.named(name, id)) do
+      insert(ids, one)
+      insert(ids, 'inf')
+    end
+    return ids
+  end
+  local key = K.dead_letters_by_age(name)
+  local first, is_there = rank_of(key, died, last)
+  first = max(is_there and first + 1 or first, call('ZCOUNT', key, '-inf', '(' .. num(oldest)))
+  local ends = min(first + left, call('ZCOUNT', key, '-inf', until_then))
+  local ids = ends > first and call('ZRANGE', key, first, ends - 1, 'WITHSCORES') or {}
+  left = left - max(1, #ids / 2)
+  return ids
+end
+
+-- Look at letters of a workspace behind this one; return how far.
+local function look(name, at, died, last)
+  local ids, place = ids_behind(name, died, last), concat({ at, name, 'inf -' }, ' ')
+  for i = 1, #ids, 2 do
+    local letter = DeadLetters.read(name, ids[i])
+    place = concat({ at, name, ids[i + 1], ids[i] }, ' ')
     if letter and DeadLetters.record_of(letter) and matches(letter) then
-      insert(found, one)
+      insert(found, place)
+      insert(found, ids[i])
       insert(found, match(letter, '^[^\n]*\n[^\n]*\n')
         .. Jobs.small_payload(DeadLetters.record_of(letter), payloads))
     end
   end
+  return place
 end
 
-for name in gmatch(workspaces, '%S+') do
-  if id ~= '' then
-    add(name, DeadLetters.named(name, id))
-  else
-    local ids = call('ZRANGEBYSCORE', K.dead_letters_by_age(name), num(oldest), until_then,
-      'LIMIT', skip, left)
-    add(name, ids)
-    left = left - #ids
-    if left == 0 then
-      found[2] = skip + #ids
-      break
-    end
-  end
-  done, skip = done + 1, 0
+local at, from, died, last = match(cursor, '^(%S+) (%S+) (%S+) (%S+)$')
+local is_done = died == 'inf' -- the workspace of the cursor
+local names = is_done and {} or { workspace, at or '0' }
+if workspace == '' then
+  local first, is_there = rank_of(K.dead_workspaces(), at, from)
+  if is_there and is_done then first = first + 1 end
+  names = call('ZRANGE', K.dead_workspaces(), first, first + count - 1, 'WITHSCORES')
 end
-found[1] = done
+for i = 1, #names, 2 do
+  local name, its = names[i], names[i + 1]
+  if find(name, '^!') or its == at and name < from then
+    found[1] = concat({ its, name, 'inf -' }, ' ')
+  elseif name == from then found[1] = look(name, its, died, last)
+  else found[1] = look(name, its) end
+  if left < 1 then return found end
+end
+if workspace ~= '' or #names < 2 * count then found[1] = '' end
 return found

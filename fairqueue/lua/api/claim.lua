@@ -1,21 +1,23 @@
 -- Finish what the owner sends, requeue what is due, and lease up to n jobs.
--- ARGV now owner number queues n lease_seconds max_deliveries poll_seconds finishes yields times
--- RETURNS {1, lost, wait, "fence id queue deliveries since[ limits]", record, ...}, {-1} too late;
+-- ARGV now owner number queues n lease_seconds max_deliveries poll finishes yields times early
+-- RETURNS {1, lost, wait, "fence id queue deliveries since[ more]", record, ...}, {-1} too late;
 -- behind the wait, `/` and how the queues stand, where times are given; a blank and what could not
 -- be read, if there is any
--- limits: those wider than a shard for which the job needs permits, see permits.lua
+-- early: tasks whose jobs are acked early as they are leased, but for those that need permits
+-- more: `early` if that was done, or the limits for which it needs permits, see permits.lua
 -- since: from when on the job could have started, unless it was due later; -: not known any more
-local _, owner, number, queues, n, lease_seconds, max_deliveries, poll_seconds, finishes,
-  yields, times = unpack(ARGV)
+local _, owner, number, queues, n, lease_seconds, max_deliveries, poll, finishes,
+  yields, times, early = unpack(ARGV)
 n = tonumber(n)
 local known = Idempotency.answered(owner, number)
 if known == nil then return { -1 } end
 if known then return Idempotency.repeated(known, owner) end
 local stands, asked = times ~= '' and Across.before(queues, times), queues
 if stands then queues, n = Across.served(stands, queues, n) end
-max_deliveries, poll_seconds = tonumber(max_deliveries), tonumber(poll_seconds)
+max_deliveries, poll = tonumber(max_deliveries), tonumber(poll)
 
-local lost = Leases.finish_all(finishes, owner)
+local lost, acks_early = Leases.finish_all(finishes, owner), {}
+for task in gmatch(early, '%S+') do acks_early[task] = true end
 
 local from, fences = { queues }, { nil }
 if queues == '' or find(queues, ' ', 1, true) then
@@ -36,6 +38,7 @@ local function serve()
     if not ws then return end
     local l, record, has_passed = Leases.grant(ws, flow, owner, lease_seconds)
     if l then
+      l.early = acks_early[l.task] and not Permits.needed(l.queue, l.task)
       fences[#fences + 1] = l.fence
       reply[#reply + 1] = Idempotency.told(l)
       reply[#reply + 1] = record
@@ -61,9 +64,9 @@ if #fences == 0 and n > 0 then
   RebuildPages.run()
 end
 if #fences < n then
-  reply[3] = num(Wakeups.watch(owner, yields == '1', poll_seconds))
+  reply[3] = num(Wakeups.watch(owner, yields == '1', poll))
 else
-  Wakeups.unwatch(owner, all, poll_seconds)
+  Wakeups.unwatch(owner, all, poll)
 end
 Idempotency.keep(owner, number, lost .. '|' .. reply[3] .. '|' .. concat(fences, ' '),
   lease_seconds)

@@ -73,7 +73,10 @@ if configured['configured:observe:'] ~= stored['configured:observe:'] then
 end
 -- Kept for good, also where limits go: a store without it has lost them.
 call('HSET', K.limits(), 'configured', digest ~= '' and digest or '-')
-if not (had_reserve or under_way) then Limits.mark('reserves') end
+if not (had_reserve or under_way or call('EXISTS', K.limits_with('reserves')) == 1) then
+  Limits.forget()
+  call('HDEL', K.limits(), 'reserves')
+end
 
 local changed, seen = {}, {}
 for _, from in ipairs({ stored, configured }) do

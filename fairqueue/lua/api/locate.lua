@@ -28,19 +28,18 @@ elseif name == '' then
   for i = 1, #page, 2 do names[page[i]] = true end
   if following_cursor == '0' then following_cursor = 'd0' end
 end
-local workspaces, by_framework, has_dead = {}, {}, {}
+local workspaces, by_framework = {}, {}
 for of in pairs(names) do
   insert(workspaces, of)
   insert(by_framework, of .. '::' .. id)
 end
 local is_any = #workspaces > 0
-local died = is_any and call('ZMSCORE', K.dead_workspaces(), unpack(workspaces)) or {}
-for i, at in ipairs(died) do has_dead[workspaces[i]] = at end
 -- The places by queue: what has this id, and retries of the message that has it.
 local places = {}
 for queue in gmatch(queues, '%S+') do
-  places[queue] = {}
-  for i, of in ipairs(workspaces) do places[queue][i] = concat({ of, queue, id }, '/') end
+  local ids, behind = {}, '/' .. queue .. '/' .. id
+  for i, of in ipairs(workspaces) do ids[i] = of .. behind end
+  places[queue] = ids
 end
 local retries = is_any and call('HMGET', K.unique(), unpack(by_framework)) or {}
 for _, held in ipairs(retries) do
@@ -48,18 +47,29 @@ for _, held in ipairs(retries) do
   local its = retry and places[Jobs.queue_of(retry)]
   if its then insert(its, retry) end
 end
+local died = is_any and call('ZMSCORE', K.dead_workspaces(), unpack(workspaces)) or {}
+
+local function add_dead(i)
+  local ids = {}
+  for _, its in pairs(places) do insert(ids, its[i]) end
+  for n, at in ipairs(call('ZMSCORE', K.dead_letters_by_age(workspaces[i]), unpack(ids))) do
+    if at then add('dead', ids[n]) end
+  end
+end
+
 for queue, ids in pairs(places) do
   local records = is_any and call('HMGET', K.jobs(queue), unpack(ids)) or {}
-  for i, known_by in ipairs(ids) do
-    local of = match(known_by, '^[^/]*')
-    if records[i] then add('waiting', known_by)
-    elseif name == '' and has_dead[of] and call('HEXISTS', K.dead_letters(of), known_by) == 1 then
-      add('dead', known_by)
-    elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
+  for i = 1, #records do
+    if records[i] then add('waiting', ids[i])
+    elseif name ~= '' and Shard.has_ended(ids[i]) then add('ended', ids[i]) end
   end
 end
 if name ~= '' then
   for _, known_by in ipairs(DeadLetters.named(name, id)) do add('dead', known_by) end
+else
+  for i = 1, #workspaces do
+    if died[i] then add_dead(i) end
+  end
 end
 table.sort(found)
 return { following_cursor, unpack(found) }

@@ -11,7 +11,7 @@
 -- jobs: for each job `group size length `, the job as for a publish, and its payload
 -- group: the number of its group's line, or 0; the job itself then names none
 local _, groups, jobs = unpack(ARGV)
-local capacity = call('HGET', K.limits(), 'capacity')
+local capacity = Limits.any('capacity')
 
 local function publish(ARGV)
 -- BODY publish

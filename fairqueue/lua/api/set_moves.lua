@@ -7,7 +7,7 @@
 -- to: how many there will be; from then on a publish that says neither is refused
 local _, shards, to = unpack(ARGV)
 
-Shard.note_settings()
+Limits.forget()
 if shards == '!' then
   call('HSET', K.moved(), '!', 1)
 elseif shards ~= '' then

@@ -10,14 +10,14 @@ local LIMITS = { 'concurrency', 'workspace_concurrency', 'rate', 'burst', 'works
   'workspace_burst', 'paused' }
 
 local function row(name, average)
-  local limits = Limits.any('tasks') and Limits.of_task(name) or {}
+  local limits = Limits.of_task(name) or {}
   local own, texts = limits.would or limits, {}
   for i, what in ipairs(LIMITS) do
     local limit = what == 'paused' and limits[what] or Limits.whole(own, what)
     texts[i] = limit and num(limit) or '-'
   end
   if not own.rate then texts[4] = '-' end -- a burst is there without a rate, by default
-  local hold = Limits.any('tasks') and Limits.texts('pause:task:' .. name)[1] or ''
+  local hold = Limits.any('tasks') and Limits.text_of('pause:task:' .. name) or ''
   return concat({ name, average and num(Fairness.seconds(average)) or '-', concat(texts, ' '),
     match(hold, 'draining=(%S+)') or '-' }, ' ')
 end

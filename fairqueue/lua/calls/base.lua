@@ -5,11 +5,11 @@ local call, format, match, gmatch, find, concat, insert, max, min
 -- a clock of the shard that does not go back, and as text, since formatting a number costs as much
 -- as a command; the shard's record as it was read, see shard.lua; and S, what modules keep until
 -- the call ends.
-local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, unlimited, S
+local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
-local FORMAT, META = '2', '<dddddddddd' -- see shard.lua
+local FORMAT, META = '2', '<dddddddd' -- see shard.lua
 local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
 local NO_META = ('\0'):rep(PACKED) .. '- - - format=' .. FORMAT
@@ -27,8 +27,7 @@ local function new_state()
     steps_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
     -- what was worked out, and is needed again
-    limits_are_read = false, has_none = false, limit_fields = false, limit_marks = false,
-    this_window = false,
+    settings = false, this_window = false,
     fields = false, -- of the shard's hash: those that were read when the call began
   }
 end
@@ -41,7 +40,6 @@ local STATE = {
   leaves_notices = false, -- whether a worker is to report the end of each
   stored_by = '', -- the process that stores limits; none for those of a provider
   page_left = false, retention = false, queue_names = false, flow_of_many = false,
-  limit_scopes = false, default_texts = false,
   -- what was read, and is written at the end
   workspaces = READ, nodes = READ, shared_limits = READ,
   changed_fields = READ, -- of the shard's hash: field, text, ...
@@ -53,7 +51,7 @@ local STATE = {
   touched_leases = TABLE, -- granted or dropped
   granted = TABLE, -- leases that are still to be written
   words = TABLE, -- one table for all commands: another one each would cost more
-  limits_by_text = TABLE, limits_of_task = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  limits_of = TABLE, limits_by_text = TABLE, averages = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }
@@ -93,8 +91,8 @@ end
 -- Return the refusal of another release's keys.
 local function open_shard(...)
   S = setmetatable(new_state(), NEW_STATE)
-  local found, one, other = call('HMGET', K.shard(), 'record', ...), ...
-  S.fields = { [one or ''] = found[2], [other or ''] = found[3] }
+  local found, one, other = call('HMGET', K.shard(), 'record', 'settings', ...), ...
+  S.fields = { [one or ''] = found[3], [other or ''] = found[4], settings = found[2] }
   now, meta_text, meta_unread = tonumber(now_text), found[1] or NO_META, nil
   if #meta_text < #NO_META or meta_text:sub(-#FORMAT - 8) ~= ' format=' .. FORMAT then
     local written = match(meta_text, ' format=(%d+)$')
@@ -102,9 +100,9 @@ local function open_shard(...)
     meta_text, meta_unread = NO_META, meta_text
   end
   local beat
-  beat, offset, last_window, unlimited = struct.unpack('<dddd', meta_text)
+  beat, offset, last_window = struct.unpack('<ddd', meta_text)
   if not (beat + offset + last_window < LAST_TIME) then -- damaged; also what is no number
-    meta_text, meta_unread, beat, offset, last_window, unlimited = NO_META, meta_text, 0, 0, 0, 0
+    meta_text, meta_unread, beat, offset, last_window = NO_META, meta_text, 0, 0, 0
   end
   offset = max(0, offset, beat - now)
   if offset > 0 then

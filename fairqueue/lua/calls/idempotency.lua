@@ -23,9 +23,9 @@ end
 -- What the owner of a lease learns. Few and flat values: reading each costs the client more than a
 -- command; the job's record has the rest.
 function Idempotency.told(l)
-  local needed = Permits.needed(l.queue, l.task)
+  local more = l.early and 'early' or Permits.needed(l.queue, l.task)
   return l.fence .. ' ' .. l.id .. ' ' .. l.queue .. ' ' .. int(l.deliveries) .. ' '
-    .. (l.since or '-') .. (needed and ' ' .. needed or '')
+    .. (l.since or '-') .. (more and ' ' .. more or '')
 end
 
 -- The reply to a claim that was answered before.

@@ -74,7 +74,7 @@ function Explain.since(flow, state, limit_key)
 end
 
 function Explain.task_limits(blockers, ws, flow, task)
-  local limits = Limits.any('tasks') and Limits.of_task(task)
+  local limits = Limits.of_task(task)
   if not limits then return end
   limits = limits.would or limits
   local key = '/' .. task
@@ -117,7 +117,7 @@ end
 -- Limits wider than this shard: their homes know how many jobs run, and so whether they are full.
 function Explain.wide(blockers, flow, task)
   local limits, total = Limits.of_queue(Records.node(flow.queue))
-  local of_task, key = Limits.any('tasks') and Limits.of_task(task) or {}, '/' .. task
+  local of_task, key = Limits.of_task(task) or {}, '/' .. task
   for _, level in ipairs({ { 'total', '-', total }, { 'queue', flow.queue, limits },
     { 'task', task, of_task, Explain.since(flow, 'at_limit', key) } }) do
     local scope, name, of, since = unpack(level)
@@ -184,7 +184,7 @@ function Explain.blockers(ws, flow, task)
   else
     Explain.paused(blockers, 'workspace', ws.name, own)
   end
-  Explain.paused(blockers, 'task', task, Limits.any('tasks') and Limits.of_task(task) or {})
+  Explain.paused(blockers, 'task', task, Limits.of_task(task) or {})
   local limits = Explain.limits(ws, flow, task)
   local would_block = own.would and limits or {}
   for _, blocker in ipairs(own.would and {} or limits) do insert(blockers, blocker) end
@@ -239,7 +239,7 @@ end
 function Explain.observe_rates(ws, task)
   local own = Limits.of_workspace(ws).would
   if own.rate then ws.tat = num(Explain.observed_tat(tonumber(ws.tat), own)) end
-  local limits = Limits.any('tasks') and Limits.of_task(task)
+  local limits = Limits.of_task(task)
   if not limits then return end
   if not TaskRates.opens(ws.name, task, limits.would) then
     TaskRates.take(ws.name, task, limits.would)

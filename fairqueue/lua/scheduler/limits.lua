@@ -1,62 +1,101 @@
 -- Limits as they are stored: which apply, and which of two counts more.
 -- Precedence, lowest first: default, configured, from a limit provider, live; a pause is on top.
-local FEW = 32 -- up to this many fields are read at once, more are read by name
-local MARKS = { 'tasks', 'reserves', 'indexed', 'capacity', 'wide_capacity', 'spread', 'moves',
-  'forwards', 'configured:observe:' }
-local NOTED = { capacity = true, wide_capacity = true, tasks = true } -- by marks, see Limits.list
+-- What concerns many stands in a field of the shard's hash, and a call reads the others where one
+-- is set for a workspace, queue or task. It goes whenever a limit is stored, and comes when needed.
+--   settings: JSON. default, queue_default, total: limits of all, by name; marks, if they are set:
+--   whether any limit has a capacity, also one of a queue, a task or the total (wide_capacity), or
+--   is of a workspace, a queue, a task; whether leases of a task are indexed, limits are only
+--   observed, a reserve may stand in an index; and see moves.lua
+local OF_ALL = {
+  default = { 'configured:default:', 'live:default:' },
+  queue_default = { 'configured:queue_default:' },
+  total = { 'configured:total:', 'live:total:', 'pause:total:' },
+}
+local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
+local NOTED = { 'reserves', 'moves', 'spread', 'forwards' }
+local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
+local NOTHING = {}
 
-function Limits.load()
-  S.limits_are_read, S.has_none = true, unlimited == 1
-  if S.has_none then return true end
-  local many = call('HLEN', K.limits())
-  if many > FEW then return false end
-  local all, fields, scopes = call('HGETALL', K.limits()), {}, {}
-  for i = 1, #all, 2 do
-    if all[i + 1] ~= '' and all[i] ~= 'configured' then
-      fields[all[i]] = all[i + 1]
-      scopes[match(all[i], ':([%a_]+):') or ''] = true
-    end
-  end
-  S.limit_fields, S.limit_scopes, S.has_none = fields, scopes, next(fields) == nil
-  if S.has_none then
-    Shard.load()
-    unlimited = 1
-  end
-  return S.has_none
+function Limits.settings()
+  local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING
+  if text ~= '{}' then done, settings = pcall(cjson.decode, text) end
+  if not done or type(settings) ~= 'table' then settings = cjson.decode(Limits.note()) end
+  S.settings = settings
+  return settings
 end
 
--- Whether something of these scopes may have a limit: where few are stored, it is known at once.
-function Limits.may_be_of(scope, other, third)
-  local scopes = S.limit_scopes
-  return not scopes or scopes[scope] or scopes[other] or scopes[third]
+-- The stored limits are others from now on: first, since the script may fail.
+function Limits.forget()
+  Shard.write_fields()
+  Shard.remove('settings')
+  S.settings, S.limits_of, S.limits_by_text = false, nil, nil
 end
 
 function Limits.none_is_set()
-  if not S.limits_are_read then Limits.load() end
-  return S.has_none
+  return (S.settings or Limits.settings()) == NOTHING
+end
+
+-- What a mark says; nil: it is not there.
+function Limits.any(what)
+  return (S.settings or Limits.settings())[what]
 end
 
 -- The texts of some fields, '' for those that are not set.
-function Limits.texts(...)
-  local fields, texts = S.limit_fields, { ... }
-  local found = fields or call('HMGET', K.limits(), ...)
-  for i = 1, #texts do texts[i] = found[fields and texts[i] or i] or '' end
-  return texts
+function Limits.text_of(...)
+  local texts = call('HMGET', K.limits(), ...)
+  for i = 1, #texts do texts[i] = texts[i] or '' end
+  return concat(texts, ' ')
 end
 
--- The later text counts more. Most workspaces share their texts, so the result is kept by text.
-function Limits.merged(texts)
-  local key = concat(texts, '|')
-  local known = S.limits_by_text
-  if known[key] then return known[key] end
-  local limits = { weight = 1, burst = 1 }
-  for name, value in gmatch(key, '([%w_]+)=([^ |]+)') do
+-- Limits by name. The last of two words of one name counts.
+function Limits.read(text, limits)
+  for name, value in gmatch(text, WORD) do
     limits[name] = name ~= 'exempt' and name ~= 'parent' and tonumber(value) or value
   end
-  if limits.observe then limits = Limits.observed(limits) end
+  return limits
+end
+
+-- Write the settings, and return them as text.
+function Limits.note()
+  local parts = {}
+  local function add(name, text) insert(parts, '"' .. name .. '":' .. text) end
+  for name, fields in pairs(OF_ALL) do
+    local words = {}
+    for word, value in pairs(Limits.read(Limits.text_of(unpack(fields)), {})) do
+      value = type(value) == 'number' and num(value) or '"' .. value .. '"'
+      insert(words, '"' .. word .. '":' .. value)
+    end
+    if words[1] then add(name, '{' .. concat(words, ',') .. '}') end
+  end
+  for _, name in ipairs(NOTED) do
+    local value = call('HGET', K.limits(), name)
+    if value then add(name, '"' .. value .. '"') end
+  end
+  for _, name in ipairs(LISTED) do
+    if call('EXISTS', K.limits_with(name)) == 1 then add(name, '1') end
+  end
+  if call('EXISTS', K.indexed_tasks()) == 1 then add('indexed', '1') end
+  if call('HEXISTS', K.limits(), 'configured:observe:') == 1 then add('observe', '1') end
+  local text = '{' .. concat(parts, ',') .. '}'
+  Shard.put('settings', text)
+  S.fields.settings = text
+  return text
+end
+
+-- What this part of the settings says, and a text, which counts more. Most share the result.
+function Limits.merged(part, text)
+  local key = part .. text
+  local limits = S.limits_by_text[key]
+  if limits then return limits end
+  local settings = S.settings or Limits.settings()
+  limits = { weight = 1, burst = 1 }
+  for name, value in pairs(settings[part] or NOTHING) do limits[name] = value end
+  limits = Limits.read(text, limits)
+  if settings.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
-  known[key] = Limits.complete(limits)
+  limits = Limits.complete(limits)
+  S.limits_by_text[key] = limits
   return limits
 end
 
@@ -65,12 +104,6 @@ function Limits.complete(limits)
   limits.weighs = limits.weight == 1 and '1' or num(limits.weight)
   limits.may_block = limits.paused or limits.rate or limits.concurrency
   return limits
-end
-
-function Limits.fields_of(name)
-  local own = 'workspace:' .. name
-  return 'configured:default:', 'live:default:', 'configured:' .. own, 'provider:' .. own,
-    'live:' .. own, 'pause:' .. own, 'configured:observe:', 'moves'
 end
 
 -- A workspace that is held, since it moves to another shard, is as one that is paused.
@@ -85,69 +118,50 @@ function Limits.of_workspace(ws)
   return limits
 end
 
--- The default workspace is under the default limits only if it has limits of its own.
+-- The exempt workspace is under the default limits only if it has limits of its own.
 function Limits.of_name(name)
-  if S.has_none or Limits.none_is_set() then return NONE end
-  local is_default = not (Limits.may_be_of('workspace') or S.limit_fields.moves)
-  local texts = is_default and S.default_texts or Limits.texts(Limits.fields_of(name))
-  if is_default then S.default_texts = texts end
-  if texts[8] ~= '' then texts[8] = Limits.hold_of(name) end
-  local limits = Limits.merged(texts)
-  local has_own = texts[3] ~= '' or texts[4] ~= '' or texts[5] ~= ''
-  if has_own or (limits.exempt or 'default') ~= name then return limits end
-  return Limits.complete({ weight = 1, burst = 1, fairness = limits.fairness,
-    paused = limits.paused, capacity = limits.draining and 0, draining = limits.draining,
-    would = limits.would and NONE })
+  local settings = S.settings or Limits.settings()
+  if settings == NOTHING then return NONE end
+  local default, own, held = settings.default or NOTHING, '', ''
+  if settings.workspaces then own, held = Limits.own('workspace', name) end
+  if settings.moves then held = held .. ' ' .. Limits.hold_of(name) end
+  local is_under = name ~= (default.exempt or 'default') or find(own, '=', 1, true)
+  if not is_under and default.fairness then own = ' fairness=' .. default.fairness .. ' ' end
+  return Limits.merged(is_under and 'default' or '', own .. held)
 end
 
--- The capacity of a workspace, mostly read without its other limits; nil: none.
-function Limits.capacity_of(name)
-  local texts = Limits.texts(Limits.fields_of(name))
-  local all = concat(texts, '|', 1, 6)
-  local is_plain = texts[7] == '' and name ~= 'default'
-    and not (find(all, 'exempt=' .. name, 1, true) or find(all, 'draining=', 1, true))
-  if not is_plain then return Limits.of_name(name).capacity end
-  return tonumber(match(all, '.*capacity=([^ |]+)')) -- the last one counts
+-- What is stored for one workspace, queue or task, and its pause.
+function Limits.own(scope, name)
+  local own = ':' .. scope .. ':' .. name
+  local texts = call('HMGET', K.limits(), 'configured' .. own, 'provider' .. own, 'live' .. own,
+    'pause' .. own)
+  for i = 1, 4 do texts[i] = texts[i] or '' end
+  return concat(texts, ' ', 1, 3), ' ' .. texts[4]
 end
 
--- What a mark says; false: it is not there. They are: whether any task has a limit ('tasks') or had
--- one ('indexed'), any workspace has a reserve, anything a capacity, and see moves.lua.
-function Limits.any(what)
-  if S.has_none or Limits.none_is_set() then return false end
-  if S.limit_fields then return S.limit_fields[what] or false end
-  if not S.limit_marks then
-    local marks = call('HMGET', K.limits(), unpack(MARKS))
-    S.limit_marks = {}
-    for i, name in ipairs(MARKS) do S.limit_marks[name] = marks[i] end
-  end
-  return S.limit_marks[what]
+-- The limits of the total, with the parts that this shard has.
+function Limits.of_total()
+  return Limits.none_is_set() and NONE or Limits.with_parts(Limits.merged('total', ''))
 end
 
 -- The limits of a node's queue, and of the total.
 function Limits.of_queue(node)
   if Limits.none_is_set() then return NONE, NONE end
-  if not (Limits.may_be_of('queue', 'queue_default', 'total') or S.limit_scopes.observe) then
-    return NONE, NONE
-  end
   if not node.limits then
-    local texts = Limits.texts('configured:total:', 'live:total:', 'configured:queue_default:',
-      'configured:queue:' .. node.queue, 'live:queue:' .. node.queue, 'pause:total:',
-      'pause:queue:' .. node.queue, 'configured:observe:')
-    node.total = Limits.merged({ texts[1], texts[2], texts[6], texts[8] })
-    node.limits = Limits.merged({ texts[3], texts[4], texts[5], texts[7], texts[8] })
-    node.total, node.limits = Limits.with_parts(node.total), Limits.with_parts(node.limits)
+    local own, held = '', ''
+    if Limits.any('queues') then own, held = Limits.own('queue', node.queue) end
+    node.limits = Limits.with_parts(Limits.merged('queue_default', own .. held))
+    node.total = Limits.of_total()
   end
   return node.limits, node.total
 end
 
 -- The members of a queue that is closed keep their positions and tags.
 function Limits.is_open(node)
-  if S.has_none then return true end
   local limits, total = Limits.of_queue(node)
   if limits.paused or total.paused then return false end
-  if limits.concurrency and call('HLEN', K.slots_of_queue(node.queue)) >= limits.concurrency then
-    return false
-  end
+  local most = limits.concurrency
+  if most and call('HLEN', K.slots_of_queue(node.queue)) >= most then return false end
   return not (total.concurrency and Limits.running() >= total.concurrency)
 end
 
@@ -173,7 +187,7 @@ end
 
 -- A task that drains needs no node: only publishes ask.
 function Limits.is_draining(task)
-  return Limits.any('tasks') and find(Limits.texts('pause:task:' .. task)[1], 'draining') ~= nil
+  return Limits.any('tasks') and find(Limits.text_of('pause:task:' .. task), 'draining') ~= nil
 end
 
 -- Limits that are only observed: everything but pauses and drains goes to `would`.
@@ -210,14 +224,6 @@ function Limits.with_parts(limits)
   return own
 end
 
-function Limits.stored_number(word, scope, name)
-  local own = scope .. ':' .. name
-  local texts = { 'configured:' .. own, 'live:' .. own }
-  if scope == 'queue' then insert(texts, 1, 'configured:queue_default:') end
-  local all = concat(Limits.texts(unpack(texts)), ' ')
-  return tonumber(match(all, '.*' .. word .. '=([^ ]+)')) -- the last one counts
-end
-
 -- A limit as people know it, which may be wider than this shard.
 function Limits.whole(limits, what)
   return limits['whole_' .. what] or limits[what]
@@ -225,20 +231,20 @@ end
 
 -- False: it has no limit of its own and is not paused, so it has no node either.
 function Limits.of_task(task)
-  if S.limits_of_task[task] == nil then
-    local texts = Limits.texts('configured:task:' .. task, 'live:task:' .. task,
-      'pause:task:' .. task, 'configured:observe:')
-    local has_own = texts[1] ~= '' or texts[2] ~= '' or find(texts[3], 'paused') ~= nil
-    local limits = has_own and Limits.merged(texts)
-    S.limits_of_task[task] = limits
+  if S.limits_of[task] == nil then
+    local own, held = '', ''
+    if Limits.any('tasks') then own, held = Limits.own('task', task) end
+    local has_own = find(own, '=', 1, true) or find(held, 'paused', 1, true)
+    S.limits_of[task] = has_own and Limits.merged('', own .. held) or false
   end
-  return S.limits_of_task[task]
+  return S.limits_of[task]
 end
 
 -- What the workspaces of a group share; the defaults apply to single workspaces.
 function Limits.of_group(name)
-  return Limits.merged(Limits.texts('configured:workspace:' .. name, 'provider:workspace:' .. name,
-    'live:workspace:' .. name, 'configured:observe:'))
+  local key = '@' .. name
+  S.limits_of[key] = S.limits_of[key] or Limits.merged('', (Limits.own('workspace', name)))
+  return S.limits_of[key]
 end
 
 -- The fields of a workspace, a task, a queue, the default or the total, as {source, field, ...}.
@@ -249,52 +255,42 @@ function Limits.sources(scope, name)
   if scope ~= 'workspace' then return sources end
   insert(sources, 3, 'limit_provider')
   insert(sources, 4, 'provider:' .. own)
-  local default = call('HGET', K.limits(), 'configured:default:') or ''
-  local configured, provided, live =
-    unpack(call('HMGET', K.limits(), sources[2], sources[4], sources[6]))
-  local is_exempt = (match(default, 'exempt=(%S+)') or 'default') == name
-  if is_exempt and not (configured or provided or live) then return sources end
+  local is_exempt = ((Limits.any('default') or NOTHING).exempt or 'default') == name
+  if is_exempt and not find((Limits.own('workspace', name)), '=', 1, true) then return sources end
   return { 'default', 'configured:default:', 'live default', 'live:default:', unpack(sources) }
 end
 
 -- The concurrency that a workspace has without its live limits; nil: none.
 function Limits.concurrency_below_live(name)
-  local texts = Limits.texts('configured:default:', 'live:default:',
-    'configured:workspace:' .. name, 'provider:workspace:' .. name)
-  return Limits.merged(texts).concurrency
+  local own = Limits.text_of('configured:workspace:' .. name, 'provider:workspace:' .. name)
+  local default = Limits.any('default') or NOTHING
+  return Limits.read(own, { concurrency = default.concurrency }).concurrency
 end
 
 -- Set or delete one field. Some kinds of fields are listed, so that none of the others is read to
 -- find out whether there are any.
 function Limits.put(field, text)
-  Shard.note_settings()
+  Limits.forget()
   if text == '' then call('HDEL', K.limits(), field) else call('HSET', K.limits(), field, text) end
   if text == '' then call('HDEL', K.stored_by(), field)
   elseif S.stored_by ~= '' then
     call('HSET', K.stored_by(), field, now_text .. ' ' .. S.stored_by)
   end
-  local is_set, scope = text ~= '', match(field, ':(%a+):')
-  local has_capacity = find(text, 'capacity=') or find(text, 'draining=')
-  Limits.list('capacity', field, has_capacity)
-  local is_wide = scope ~= 'workspace' and scope ~= 'default'
-  Limits.list('wide_capacity', field, has_capacity and is_wide)
-  Limits.list('tasks', field, is_set and scope == 'task')
-  Limits.list('reserves', field, find(text, 'reserve='))
-  Limits.list('pauses', field, is_set and match(field, '^pause:'))
-  if find(field, '^configured:') then Limits.list('configured', field, is_set) end
+  Limits.list(field, text)
   if find(text, 'reserve=') then call('HSET', K.limits(), 'reserves', 1) end
 end
 
-function Limits.list(what, field, belongs)
-  call(belongs and 'SADD' or 'SREM', K.limits_with(what), field)
-  if NOTED[what] then Limits.mark(what) end
-end
-
--- Note whether there is any: where there is none, publishes and claims do not look.
-function Limits.mark(what)
-  Shard.note_settings()
-  local is_there = call('EXISTS', K.limits_with(what)) == 1
-  if is_there then call('HSET', K.limits(), what, 1) else call('HDEL', K.limits(), what) end
+function Limits.list(field, text)
+  local source, scope, name = match(field, '^(%a+):([%a_]+):(.*)$')
+  local has_capacity = find(text, 'capacity=') or find(text, 'draining=') or false
+  local is_of_one = scope == 'workspace' or scope == 'default'
+  local lists = { capacity = has_capacity, wide_capacity = has_capacity and not is_of_one,
+    reserves = find(text, 'reserve=') or false, pauses = source == 'pause',
+    configured = source == 'configured' }
+  if name ~= '' then lists[scope .. 's'] = true end
+  for what, belongs in pairs(lists) do
+    call(text ~= '' and belongs and 'SADD' or 'SREM', K.limits_with(what), field)
+  end
 end
 
 -- Forget what a limit provider said of a workspace.

@@ -142,7 +142,7 @@ end
 
 -- A start counts for the rates of its task.
 function SharedLimits.take(ws, l)
-  local limits = Limits.any('tasks') and Limits.of_task(l.task)
+  local limits = Limits.of_task(l.task)
   if limits and limits.rate then
     local shared = SharedLimitRecords.of('/' .. l.task)
     shared.tat = Fairness.tat_after(shared.tat, now, limits.rate)
@@ -173,9 +173,8 @@ function SharedLimits.not_indexed(tasks)
   local missing = {}
   for _, task in ipairs(tasks) do
     if call('HGET', K.indexed_tasks(), task) ~= 'all' then
+      Limits.forget()
       call('HSET', K.indexed_tasks(), task, 'new')
-      Shard.note_settings()
-      call('HSET', K.limits(), 'indexed', 1)
       insert(missing, task)
     end
   end

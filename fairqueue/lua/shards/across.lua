@@ -28,8 +28,7 @@ function Across.before(queues, times)
     local virtual_time, max_stride = match(kept[2 * i] or '0 0', '^(%S+) (%S+)')
     local stand = { queue = names[i], text = kept[2 * i - 1],
       seen = max(tonumber(seen) or 0, present), ahead = tonumber(ahead) or 0,
-      idle = idle ~= '0', virtual_time = tonumber(virtual_time),
-      is_kept = kept[2 * i] }
+      idle = idle ~= '0', virtual_time = tonumber(virtual_time), is_kept = kept[2 * i] }
     local tag = first_tag(stand.queue)
     if tag and stand.idle then
       stand.ahead, stand.idle = max(stand.ahead, stand.seen - stand.virtual_time), false

@@ -30,7 +30,7 @@ end
 
 -- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
 function Moves.let_all_through()
-  Shard.note_settings()
+  Limits.forget()
   Shard.load().spread = ' spread ' -- so that requests ask, too
   call('HSET', K.limits(), 'forwards', 1)
 end

@@ -15,9 +15,9 @@ local ENDED_AT_ONCE = 100 -- permits that have ended which one call drops
 
 -- The limits wider than a shard under which a job of a queue and a task starts, `,` between them.
 function Permits.needed(queue, task)
-  if S.has_none or Shard.load().spread == ' ' or Limits.none_is_set() then return nil end
+  if Shard.load().spread == ' ' or Limits.none_is_set() then return nil end
   local limits, total = Limits.of_queue(Records.node(queue))
-  local of_task, needed = Limits.any('tasks') and Limits.of_task(task), {}
+  local of_task, needed = Limits.of_task(task), {}
   if total.whole_concurrency then insert(needed, 'total:') end
   if limits.whole_concurrency then insert(needed, 'queue:' .. queue) end
   if of_task and (of_task.whole_concurrency or of_task.whole_rate) then
@@ -28,14 +28,13 @@ end
 
 function Permits.of(limit)
   local scope, name = match(limit, '^(%a+):(.*)$')
-  local own_name = Limits.texts('configured:observe:')[1] == '' and name
+  local limits = scope == 'total' and Limits.of_total()
+    or scope == 'queue' and Limits.of_queue({ queue = name }) or Limits.of_task(name) or {}
   local key = K.permits(scope, name)
   local text = call('ZRANGEBYSCORE', key, '-1', '-1')[1]
   local p = { scope = scope, name = name, key = key, text = text, asks = {},
     tat = tonumber(match(text or '', '^! (%S+)') or 0),
-    most = own_name and Limits.stored_number('whole_concurrency', scope, own_name),
-    rate = own_name and Limits.stored_number('whole_rate', scope, own_name),
-    burst = own_name and Limits.stored_number('whole_burst', scope, own_name) or 1 }
+    most = limits.whole_concurrency, rate = limits.whole_rate, burst = limits.whole_burst or 1 }
   for turn, since, until_then in gmatch(text or '', ' ([^ :]+):(%S+):(%S+)') do
     if tonumber(until_then) > now then
       insert(p.asks, { turn = turn, since = since, until_then = until_then })

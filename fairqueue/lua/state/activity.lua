@@ -1,13 +1,14 @@
 -- What happened to jobs, by minute for three hours and by hour for eight days, for charts.
 --   field: workspace queue task
 --   value, packed: starts ends failures dead expiries rejections, worker-milliseconds, and starts
---   by how long their jobs had waited, see fairqueue/_activity.py
+--   by how long their jobs had waited, see fairqueue/_activity.py; with a byte more, since Redis
+--   searches a hash of values up to 64 bytes from its beginning
 -- Processes add up what they see, and send it now and then; only what no process sees is added here
 -- as it happens. A '*', which no encoded name has, stands for several, where there is too much:
 -- of what is least, first workspaces are joined, then tasks, then queues.
 local KEPT = { [60] = 10800, [3600] = 691200 } -- seconds of a window, and for how long it is kept
 local MOST = 200 -- fields of a window
-local COUNTS, BYTES, FORMAT = 15, 64, '<I4I4I4I4I4I4dI4I4I4I4I4I4I4I4'
+local COUNTS, BYTES, FORMAT = 15, 65, '<I4I4I4I4I4I4dI4I4I4I4I4I4I4I4x'
 local DEAD, EXPIRIES = 4, 5
 
 function Activity.window(seconds)
@@ -33,6 +34,17 @@ function Activity.add(seconds, names, values)
   if call('HSET', key, unpack(words)) == 0 then return end
   call('EXPIRE', key, KEPT[seconds] + seconds)
   if call('HLEN', key) > MOST then Activity.join(seconds, key) end
+end
+
+-- The rows of a window in one text, as processes send them; what is damaged is left out.
+function Activity.rows(seconds, window)
+  local found, rows = call('HGETALL', K.activity(seconds, int(window))), {}
+  for i = 1, #found, 2 do
+    if #found[i + 1] == BYTES and match(found[i], '^%S+ %S+ %S+$') then
+      insert(rows, found[i] .. '\n' .. found[i + 1])
+    end
+  end
+  return concat(rows)
 end
 
 -- Join the lesser half, by what started or was rejected.

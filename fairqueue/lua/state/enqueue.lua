@@ -35,7 +35,7 @@ end
 -- The rejection of jobs, or nil: this many want into the workspace, into the queue, and in all;
 -- false: not to look at the total.
 function Enqueue.full_for(name, queue, task, of_workspace, of_queue, of_all)
-  local most = Limits.capacity_of(name)
+  local most = Limits.of_name(name).capacity
   local waiting = most and Lanes.waiting_in(name)
   if waiting and waiting + of_workspace > most then
     local ws = Records.workspace(name)
@@ -59,7 +59,7 @@ function Enqueue.is_let_in(name, queue, of_workspace, of_queue, of_all)
     if limits.capacity then KeptPlaces.forget(name, queue) end
     if total.capacity then KeptPlaces.forget(name, '*') end
   end
-  if Limits.any('configured:observe:') then
+  if Limits.any('observe') then
     Explain.observe_publish(Records.workspace(name), queue, of_workspace, of_queue, of_all)
   end
 end

@@ -65,7 +65,7 @@ end
 
 -- A task that has a limit of its own has lanes of its own.
 function Lanes.key_of(queue, task)
-  return Limits.any('tasks') and Limits.of_task(task) and queue .. '/' .. task or queue
+  return Limits.of_task(task) and queue .. '/' .. task or queue
 end
 
 function Lanes.length(ws, flow, priority)

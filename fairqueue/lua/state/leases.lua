@@ -55,7 +55,7 @@ end
 
 -- What limits must know of a start.
 function Leases.record_start(ws, node)
-  if S.has_none then return end
+  if Limits.none_is_set() then return end
   local own, limits, total = Limits.of_workspace(ws), Limits.of_queue(node)
   if own.capacity then Leases.record_interval(ws) end
   if limits.capacity or total.capacity then Leases.record_interval(node) end
@@ -280,7 +280,7 @@ end
 -- closed here for so long, if that is what it has no permit of.
 function Leases.refuse(l, seconds)
   local ws = Records.workspace(l.workspace)
-  local own, limits = Limits.of_workspace(ws), Limits.any('tasks') and Limits.of_task(l.task)
+  local own, limits = Limits.of_workspace(ws), Limits.of_task(l.task)
   if own.rate then ws.tat, ws.dirty = num(ws.tat - 1 / own.rate), true end
   if limits then TaskRates.give_back(ws.name, l.task, limits) end
   if limits and seconds > 0 then SharedLimitRecords.of('/' .. l.task).tat = now + seconds end

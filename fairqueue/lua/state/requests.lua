@@ -12,12 +12,6 @@ function Requests.workspace_of(ticket)
   return match(ticket, '^[^/]*/([^/]*)/')
 end
 
-function Requests.most_in_all()
-  if Limits.none_is_set() then return {} end
-  return Limits.with_parts(
-    Limits.merged(Limits.texts('configured:total:', 'live:total:', 'configured:observe:')))
-end
-
 -- When its lease ends; 0: it is not known.
 function Requests.end_of(ticket)
   return tonumber(call('ZSCORE', K.requests(), ticket) or 0)
@@ -39,7 +33,7 @@ end
 -- of this shard, and how many are in flight here; nil: nothing. `observes`: of limits that are only
 -- observed.
 function Requests.full(name, observes)
-  local own, most = Limits.of_workspace({ name = name }), Requests.most_in_all()
+  local own, most = Limits.of_workspace({ name = name }), Limits.of_total()
   if observes then own, most = own.would or {}, most.would or {} end
   local used = own.requests and Requests.in_flight(name)
   if used and used >= own.requests then return 'workspace', int(own.requests), used end
@@ -92,7 +86,7 @@ end
 -- Give free places to those that wait, as many as one call may.
 function Requests.start_waiting()
   local head = call('ZRANGE', K.request_turns(), '0', '0')[1]
-  local most = head and Requests.most_in_all().requests
+  local most = head and Limits.of_total().requests
   for _ = 1, MOST_STARTED do
     if not head or most and Requests.running() >= most then return end
     Requests.take_turn(head)

@@ -1,16 +1,16 @@
 -- What every call reads and writes is one hash of the shard, read once and written once: its own
 -- record, those of nodes, tasks and owners, and how queues stand beside other shards. Its fields:
--- record, queue:, task:, owner: and across: with a name, and tasks, of all tasks.
+-- record, settings (see limits.lua), queue:, task:, owner: and across: with a name, and tasks, of
+-- all tasks.
 -- And the ids of jobs that ended a moment ago.
--- In the shard's record fence, arrival, settings, beat and offset only grow:
---   beat offset window unlimited fence arrival watched due settings rebuild_at, packed; then
+-- In the shard's record fence, arrival, beat and offset only grow:
+--   beat offset window fence arrival watched due rebuild_at, packed; then
 --   gaps watcher drain [spread] format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written; due: no lease ends and no timer goes
 -- off before then, in microseconds; spread: there are other shards; offset: what is added to
--- Redis's clock, see base.lua; unlimited: 1 if no limit is stored, 0: not known; settings: a number
--- that no two states of the stored limits share; rebuild_at: when the rebuild goes on.
+-- Redis's clock, see base.lua; rebuild_at: when the rebuild goes on.
 Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
@@ -22,15 +22,15 @@ local ASIDE_KEPT = 1000 -- what could not be read, beyond that it is only counte
 
 function Shard.load()
   if S.meta then return S.meta end
-  local beat, _, _, _, fence, arrival, watched, due, settings, rebuild_at =
+  local beat, _, _, fence, arrival, watched, due, rebuild_at =
     struct.unpack(META, meta_text)
   local gaps, watcher, drain = match(meta_text, '^(%S+) (%S+) (%S+) ', PACKED + 1)
   if not drain then -- damaged in the middle
-    meta_text, meta_unread, last_window, unlimited = NO_META, meta_text, 0, 0
+    meta_text, meta_unread, last_window = NO_META, meta_text, 0
     return Shard.load()
   end
   S.meta = { beat = beat, fence = fence, arrival = arrival, watched = watched, due = due,
-    settings = settings, rebuild_at = rebuild_at, gaps = gaps, watcher = watcher, drain = drain,
+    rebuild_at = rebuild_at, gaps = gaps, watcher = watcher, drain = drain,
     spread = Shard.is_spread() and ' spread ' or ' ' }
   if meta_unread then Shard.set_aside('shard', '-', meta_unread) end
   return S.meta
@@ -69,8 +69,8 @@ end
 function Shard.save()
   if S.meta or offset > 0 then
     local meta = Shard.load()
-    local text = struct.pack(META, meta.beat, offset, last_window, unlimited, meta.fence,
-      meta.arrival, meta.watched, meta.due, meta.settings, meta.rebuild_at) .. meta.gaps .. ' '
+    local text = struct.pack(META, meta.beat, offset, last_window, meta.fence, meta.arrival,
+      meta.watched, meta.due, meta.rebuild_at) .. meta.gaps .. ' '
       .. meta.watcher .. ' ' .. meta.drain .. meta.spread .. 'format=' .. FORMAT
     if text ~= meta_text then Shard.put('record', text) end
   end
@@ -110,12 +110,6 @@ function Shard.queues()
     insert(queues, match(field, '^queue:(.+)$'))
   end
   return queues
-end
-
--- The stored limits are others from now on: what was kept of them is not asked any more.
-function Shard.note_settings()
-  local meta = S.meta or Shard.load()
-  meta.settings, unlimited = max(meta.settings + 1, math.floor(now * 1000000)), 0
 end
 
 -- One more step of what a call does besides its own n; false: this call has none left.

@@ -13,7 +13,7 @@ end
 
 -- A slot was freed: other workspaces may wait for it on this queue, or on any.
 function Wakeups.slot_freed(node)
-  if S.has_none then return end
+  if Limits.none_is_set() then return end
   local limits, total = Limits.of_queue(node)
   if limits.concurrency then S.touched_queues[node.queue] = true end
   if total.concurrency then S.slots_freed, S.total_limit = S.slots_freed + 1, total.concurrency end

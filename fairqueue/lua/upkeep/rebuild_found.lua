@@ -118,7 +118,7 @@ end
 function RebuildFound.shard()
   Tick.beat()
   local meta = Shard.load()
-  meta.due, meta.rebuild_at, unlimited = 0, 0, 0
+  meta.due, meta.rebuild_at = 0, 0
   return 'written'
 end
 

@@ -84,6 +84,7 @@ function RebuildPages.indexed_task(task, how)
   local key = '/' .. task
   if how == 'all' and not Limits.of_task(task)
     and call('EXISTS', K.slots(key), K.nodes_of_shared_limit(key)) == 0 then
+    Limits.forget()
     call('HDEL', K.indexed_tasks(), task)
   end
 end
@@ -150,6 +151,9 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'indexed_tasks' then
     SharedLimits.not_indexed({ name })
     SharedLimits.all_indexed({ name })
+  elseif kind == 'limits' then
+    Limits.forget()
+    if name ~= 'settings' then Limits.list(name, call('HGET', K.limits(), name) or '') end
   elseif kind == 'shard' then
     Shard.remove(name)
   else
@@ -187,7 +191,8 @@ end
 function RebuildPages.begin_next_part(progress)
   progress.part, progress.cursor = progress.part + 1, '0'
   if PARTS[progress.part] then return true end
-  progress.part, Shard.load().rebuild_at, unlimited = 1, now + UNTIL_NEXT_SECONDS, 0
+  progress.part, Shard.load().rebuild_at = 1, now + UNTIL_NEXT_SECONDS
+  Limits.forget()
 end
 
 -- A page of a part, or several parts that are small. nil: this page must come again.

@@ -129,6 +129,8 @@ class Channel(TaskQueues, stock.Channel):
     @property
     def active_queues(self) -> list[str]:
         """The queues that stock kombu polls: the plain ones."""
+        if self._core_queues.issuperset(self._active_queues):
+            return []  # kombu asks in each turn of the worker's loop
         return [queue for queue in super().active_queues if queue not in self._core_queues]
 
     # Connections

@@ -19,7 +19,11 @@ from fairqueue_celery._consume.pool import acks_at_start, is_starting, most_jobs
 logger = logging.getLogger("fairqueue_celery.claims")
 
 HOLD_BACK_SECONDS = 0.005
-"""An end waits this long for a process to claim for."""
+"""An end waits this long for a process to claim for, or for a job, where none was left."""
+
+FREES_WORK_SECONDS = 1.0
+"""An end waits for no job for so long after one has let a waiting job run, as a limit's slot does.
+"""
 
 LOOK_AT_STARTING_SECONDS = 0.02
 """How often a pool is asked whether all of its processes are up."""
@@ -35,6 +39,9 @@ MOST_AHEAD_PER_PROCESS = 4
 
 MOST_AHEAD_FOR_FEW = 8
 """What a lone process may hold, so that jobs share the cost of a call."""
+
+MOST_EARLY_TASKS = 16
+"""Tasks whose jobs a claim acks as it leases them: those that it had last."""
 
 MOST_UNACKED = 1000
 """What a consumer without a prefetch count may hold: each is a lease, and a slot."""
@@ -74,12 +81,14 @@ class Claims:
         self.queues: list[str] = []
         self._ahead: deque[Waiting] = deque()
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
+        self._early_tasks: dict[str, None] = {}  # those that Celery acks early, the newest last
         self._call_lock = threading.RLock()
         self._waiter: Any = None
         self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
         self.waiting = False
         """The store had no job for us: claim again when the waiter's time is up."""
         self._overfull = False
+        self._frees_work_until = 0.0
         self._is_leaving = False
         self.changed: Callable[[HeldLease], None] | None = None
         self.closing: Callable[[int], None] | None = None
@@ -197,8 +206,8 @@ class Claims:
     def _ack_ahead(self) -> bool:
         """Ack what Celery acks before it runs, in one call for all; True: there was some.
 
-        So a job that has begun never runs again, whatever becomes of this process. Jobs that were
-        claimed ahead have their ack with the next claim, which costs no call.
+        So a job that has begun never runs again, whatever becomes of this process. The first job of
+        a task needs this call; a claim acks later ones as it leases them.
         """
         acks = self._acks() if self._ahead and self._free() > 0 else ()
         if not acks:
@@ -223,8 +232,14 @@ class Claims:
         self._ahead = deque(each for each in self._ahead if each.lease.fence not in lost)
 
     def _acks_early(self, lease: Lease) -> bool:
-        pool = self.pool
-        return pool is not self and acks_at_start(pool, lease.job.task)
+        pool, task = self.pool, lease.job.task
+        is_early = pool is not self and acks_at_start(pool, task)
+        self._early_tasks.pop(task, None)
+        if is_early:
+            self._early_tasks[task] = None
+            if len(self._early_tasks) > MOST_EARLY_TASKS:
+                del self._early_tasks[next(iter(self._early_tasks))]
+        return is_early
 
     def _wanted(self, room: tuple[int, int] | None = None) -> int:
         """How many jobs to claim now."""
@@ -243,6 +258,8 @@ class Claims:
             return False
         if leases.pending >= MOST_PENDING or self._endings_due_in() <= 0:
             return True
+        if self.waiting and time.monotonic() >= self._frees_work_until:
+            return False  # the next job takes it along
         # a process is free: an ending may let a waiting job run
         free = bool(self.queues) and not self._ahead and self._free() > 0
         return free and leases.frees_a_slot
@@ -259,8 +276,12 @@ class Claims:
     def _call(self) -> None:
         wanted = self._wanted()
         claimed = self._claim(wanted)
+        if claimed.leases and self.waiting:  # no token: an ending let a waiting job run
+            self._frees_work_until = time.monotonic() + FREES_WORK_SECONDS
         self._overfull = False
-        self._ahead += [Waiting(each, self._acks_early(each)) for each in claimed.leases]
+        self._ahead += [
+            Waiting(each, self._acks_early(each), each.acked_early) for each in claimed.leases
+        ]
         if self.queues and len(claimed.leases) < wanted:
             self._wait(claimed.wait_seconds)
 
@@ -270,7 +291,11 @@ class Claims:
             if not self.queues:
                 return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
             claimed = self._core.claim(
-                self.queues, wanted, finishes=(*finishes, *acks), has_waiter=True
+                self.queues,
+                wanted,
+                finishes=(*finishes, *acks),
+                has_waiter=True,
+                acks_early=self._early_tasks,
             )
         except BaseException:
             self._leases.put_back(finishes)

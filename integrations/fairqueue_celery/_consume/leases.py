@@ -173,12 +173,13 @@ class HeldLeases:
             held = self._held.get(fence)
             if held is None:
                 return False
-            if held.verdict is None:
-                held.verdict = verdict
-                held.reason = reason or held.reason
-                if held.request is None or held.started is None:
-                    self._mark_ended(held)  # nothing runs that could end
-                self._settle(held)
+            if held.verdict is not None:
+                return True
+            held.verdict = verdict
+            held.reason = reason or held.reason
+            if held.request is None or held.started is None:
+                self._mark_ended(held)  # nothing runs that could end
+            self._settle(held)
         self._changed(held)
         return True
 

@@ -23,7 +23,7 @@ SHAPE: tuple[tuple[str, Any], ...] = (
     ("callbacks", dict | None),
 )
 
-NO_CONTAINER = Hashable
+NO_CONTAINER: Any = str | int | None | Hashable
 """Celery runs a task whose id is a UUID or bytes, whose shadow is a number, and so on; it fails
 where it looks a list or a mapping up in its tables."""
 FIELDS: dict[str, Any] = {

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fairqueue import FairQueue, StoreUnavailable
+from fairqueue import FairQueue, Lease, StoreUnavailable
 from fairqueue._shards.placement import shard_of
-from fairqueue_celery._consume.claims import Claims, Waiting
+from fairqueue.adapters import Finish
+from fairqueue_celery._consume import claims as claims_module
+from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims, Waiting
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.shared_memory import deadlines, runs
@@ -144,6 +146,72 @@ def test_what_was_not_delivered_goes_back_when_redis_answers(
     leases.flush()
     assert core.depth("q") == 3
     assert leases.all() == []
+
+
+class Free(Claims):
+    """Claims for a pool of nine processes, which acks jobs of the task `early` before they run."""
+
+    pool = "pool"
+
+    def __init__(self, core: FairQueue, leases: HeldLeases) -> None:
+        super().__init__(core, leases, SimpleNamespace(deliver=self.deliver))
+        self.queues = ["q"]
+        self.held: list[HeldLease] = []
+
+    def deliver(self, lease: Lease, *, acked_early: bool) -> None:
+        self.held.append(self._leases.hold(lease, self, self.pool, acked_early=acked_early))
+
+
+@pytest.fixture
+def free(core: FairQueue, leases: HeldLeases, monkeypatch: pytest.MonkeyPatch) -> Iterator[Free]:
+    monkeypatch.setattr(claims_module, "acks_at_start", lambda _, task: task == "early")
+    monkeypatch.setattr(claims_module, "most_jobs", lambda _: 9)
+    free = Free(core, leases)
+    yield free
+    free.close()
+
+
+def test_a_claim_acks_what_celery_acks_before_it_runs(
+    core: FairQueue, free: Free, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first job of a task takes a call more, later ones none; late-acked ones stay as is."""
+    acks, finish = list[int](), core.finish
+
+    def counted(ends: Sequence[Finish]) -> frozenset[int]:
+        acks.append(len(ends))
+        return finish(ends)
+
+    monkeypatch.setattr(core, "finish", counted)
+    for turn in range(3):
+        for task in ("early", "late"):
+            core.publish(b"", queue="q", workspace=f"{task} {turn}", task=task)
+        free.waiting = False
+        free.step()
+    assert acks == [1]
+    delivered = sorted((held.lease.job.task, held.acked_early) for held in free.held)
+    assert delivered == [("early", True)] * 3 + [("late", False)] * 3
+
+
+def test_an_end_waits_for_the_next_job_unless_ends_let_jobs_run(
+    core: FairQueue, leases: HeldLeases, free: Free
+) -> None:
+    """Where no job was left it has 5 ms; not in the second after one has freed a limit's slot."""
+    core.publish(b"", queue="q", workspace="ada", task="early")
+    free.step()
+    core.publish(b"", queue="q", workspace="ada", task="early")
+    for due in (False, True):
+        [held] = free.held
+        leases.decide(held.fence, Verdict.ACK)
+        leases.end(held)
+        free.step()
+        if not due:
+            assert leases.pending == 1
+            assert 0 < (free.due_in() or 0) <= HOLD_BACK_SECONDS
+            leases.pending_since -= HOLD_BACK_SECONDS
+            free.step()
+        assert leases.pending == 0
+        free.held.remove(held)
+        assert len(free.held) == (not due)
 
 
 def test_a_job_whose_early_ack_is_owed_does_not_start(

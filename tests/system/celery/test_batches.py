@@ -21,7 +21,10 @@ def start(shop: Any, pool: str = "prefork", *, processes: int = 2, **environment
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
 @pytest.mark.parametrize("task", ["index", "index_late"])
 def test_batches_are_full(shop: Any, pool: str, task: str) -> None:
-    """With two processes, twenty jobs run in a call; other tasks run meanwhile, each job once."""
+    """With two processes, twenty jobs run in a call; other tasks run meanwhile, each job once.
+
+    A step would belong to none of the twenty: it is refused.
+    """
     publisher = shop.publisher()
     for n in range(100):
         publisher.send(task, n, workspace=f"w{n % 5}")
@@ -33,6 +36,8 @@ def test_batches_are_full(shop: Any, pool: str, task: str) -> None:
     shop.ledger.wait("end", 10, workspace="ada")
 
     assert [row["n"] for row in shop.ledger.lines("batch")] == [20] * 5
+    assert ["outside a job" in row["said"] for row in shop.ledger.lines("refused")] == [True] * 5
+    assert not shop.ledger.lines("step")
     assert sorted(row["n"] for row in shop.ledger.lines("end", workspace="batch")) == [*range(100)]
     wait_for(lambda: not any(shop.running(f"w{n}") for n in range(5)))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
-import time
+from functools import partial
 from typing import Any
 
 import pytest
 
 from fairqueue_celery import schedules_of
+from tests.system.dying import let_them_die
 from tests.system.ledger import wait_for
 
 LONG = (pytest.mark.long, pytest.mark.timeout(600))
@@ -29,17 +28,8 @@ def test_each_tick_once_while_workers_die(shop: Any, seconds: float) -> None:
     schedules = schedules_of(shop.publisher(url).app)
     signature = shop.publishers[0].app.signature("ticking.tick")
     schedules.put("tick", signature, workspace="acme", every=1, catch_up="all")
-    rng, until = random.Random(7), time.monotonic() + seconds
-    while time.monotonic() < until:
-        time.sleep(rng.uniform(1, 2))
-        victim = alive[rng.randrange(5)]
-        if rng.random() < 0.5:
-            victim.kill()
-            alive[alive.index(victim)] = shop.worker(*options, url=url)
-        else:
-            os.kill(victim.pid, signal.SIGSTOP)
-            time.sleep(rng.uniform(3.2, 4))
-            os.kill(victim.pid, signal.SIGCONT)
+    start = partial(shop.worker, *options, url=url)
+    let_them_die(alive, start, os.kill, seconds=seconds)
     schedules.pause("tick", workspace="acme")
     with shop.core() as core:
         ticks = core.views.totals().ticks

@@ -96,6 +96,28 @@ def texts(queue: FairQueue, name: str) -> list[str]:
     return found
 
 
+def begin(server: EmbeddedServer, fault: str) -> None:
+    """Let Redis be away."""
+    if fault == "full":
+        with server.client() as client:
+            client.config_set("maxmemory", "1mb")
+    elif fault == "killed":
+        server.kill()
+    else:
+        server.freeze()
+
+
+def end(server: EmbeddedServer, fault: str) -> None:
+    """Let it take jobs again."""
+    if fault == "full":
+        with server.client() as client:
+            client.config_set("maxmemory", 0)
+    elif fault == "killed":
+        server.start()
+    else:
+        server.thaw()
+
+
 def play(
     server: EmbeddedServer,
     folder: Path,
@@ -116,14 +138,14 @@ def play(
         client.start()
         ending.callback(client.kill)
     wait_for(lambda: all(429 in {each.status for each in client.answers} for client in clients))
+    begin(server, fault)
     began = time.monotonic()
-    server.kill() if fault == "killed" else server.freeze()
     time.sleep(seconds / 2)
     clients[0].kill()
     clients[0].start()
     time.sleep(seconds / 2)
     ended = time.monotonic()
-    server.start() if fault == "killed" else server.thaw()
+    end(server, fault)
     wait_for(lambda: not [*folder.glob("*.db")])
     ending.close()
     with FairQueue(f"redis://{url}") as queue:
@@ -162,7 +184,7 @@ def test_a_web_app_goes_on_while_redis_is_away(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("fault", ["killed", "silent"])
+@pytest.mark.parametrize("fault", ["killed", "silent", "full"])
 @pytest.mark.parametrize("framework", ["celery", "dramatiq"])
 def test_a_web_app_goes_on_for_half_a_minute(
     server: EmbeddedServer, tmp_path: Path, framework: str, fault: str, ending: ExitStack

@@ -12,6 +12,8 @@ from celery import Task, signals
 from celery.worker.request import Request
 from shop import app, note  # type: ignore[import-not-found]
 
+from fairqueue import ConfigurationError, step
+
 FLUSH_EVERY = 20
 LATCH = os.environ.get("BATCH_LATCH")
 """No batch ends before this file exists."""
@@ -77,6 +79,10 @@ class Gathering(Task):
 def index(numbers: list[int]) -> None:
     """Run a batch; one with the number -1 ends its process, the first time."""
     note("batch", n=len(numbers))
+    try:
+        step.run("of a batch", note, "step")
+    except ConfigurationError as error:
+        note("refused", said=str(error))
     for n in numbers:
         note("start", n=n, workspace="batch")
     died = Path(f"{os.environ['SHOP_LEDGER']}.died")
