@@ -220,13 +220,13 @@ function Shard.count_unnamed(task)
   call('HSET', K.shard(), field, int(n + 1) .. ' ' .. now_text)
 end
 
--- The counts by what this pattern captures of their names: kind, count, ...
-function Shard.counts(pattern)
+-- The counts in a hash, by what this pattern captures of their names: kind, count, ...
+function Shard.counts(key, pattern)
   local counts = {}
-  for _, field in ipairs(call('HKEYS', K.shard())) do
+  for _, field in ipairs(call('HKEYS', key)) do
     local kind = match(field, pattern)
     if kind then insert(counts, kind) end
-    if kind then insert(counts, call('HGET', K.shard(), field)) end
+    if kind then insert(counts, call('HGET', key, field)) end
   end
   return counts
 end
