@@ -7,7 +7,8 @@ local _, place, scope, cursor, count = unpack(ARGV)
 
 local PLACES = {
   workspaces = { 'HSCAN', K.workspaces() }, dead_workspaces = { 'ZSCAN', K.dead_workspaces() },
-  shard = { 'HSCAN', K.shard() }, limits = { 'HSCAN', K.limits() }, unique = { 'HSCAN', K.unique() },
+  shard = { 'HSCAN', K.shard() },
+  limits = { 'HSCAN', K.limits() }, unique = { 'HSCAN', K.unique() },
   requests = { 'ZSCAN', K.requests() }, schedule_times = { 'ZSCAN', K.schedule_times() },
   task_rates = { 'ZSCAN', K.task_rates() },
 }
