@@ -124,7 +124,7 @@ class Layout:
 
 def mark_of(engine: Engine) -> Mark | None:
     """Return a shard's mark; None: it has lost its data, or is new."""
-    found: bytes | None = engine.command("HGET", engine.keys.key("notes"), "shards")
+    found: bytes | None = engine.command("HGET", engine.keys.key("shard"), "shards")
     return None if found is None else read_mark(found)
 
 
@@ -154,7 +154,7 @@ def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1)
         mark = marks[engine]
         if mark is None and layout.is_spread:
             _refuse_other_data(engine, engines, layout.mark.shards, servers)
-            engine.command("HSETNX", engine.keys.key("notes"), "shards", str(layout.mark))
+            engine.command("HSETNX", engine.keys.key("shard"), "shards", str(layout.mark))
             marks[engine] = mark = mark_of(engine)
         if mark is not None and mark.changes >= layout.mark.changes:
             _refuse_other_number(engine, engines, layout.mark, mark)
@@ -198,4 +198,4 @@ def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, ser
 
 
 def _holds(engine: Engine, shard: int) -> bool:
-    return bool(engine.command("HEXISTS", Keys(engine.namespace, shard).key("notes"), "shards"))
+    return bool(engine.command("HEXISTS", Keys(engine.namespace, shard).key("shard"), "shards"))

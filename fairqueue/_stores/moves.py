@@ -191,8 +191,8 @@ class MovesStore(OperatorStore):
 
     def shard_settings(self) -> Settings:
         """Return the limits that concern all shards, and what is stored with them."""
-        notes = self.engine.keys.key("notes")
-        found = {("notes", b"retention"): self.engine.command("HGET", notes, "retention") or b""}
+        key = self.engine.keys.key("shard")
+        found = {("shard", b"retention"): self.engine.command("HGET", key, "retention") or b""}
         for kind in ("limits", "stored_by"):
             for field, text in self._scan(kind):
                 source, mark, scope = field.partition(b":")

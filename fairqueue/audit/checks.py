@@ -255,7 +255,7 @@ def _i13_nothing_is_set_aside(a: Audit) -> Iterator[Found]:
 
 
 def _i16_workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
-    text = a.space.one("notes", {}).get("shards", "")
+    text = a.space.one("shard", {}).get("shards", "")
     mark = read_mark(text) if text else None
     if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return

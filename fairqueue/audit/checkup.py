@@ -71,7 +71,7 @@ def _unusual(look: Audit) -> Iterator[Remark]:
     if look.offset > 0:
         text = f"Redis's clock went back by {look.offset:,.1f} s once; fairqueue adds that since"
         yield Remark(Level.WARNING, "clock", text)
-    if float(look.space.one("notes", {}).get("imports_suspended", 0)) > look.now:
+    if float(look.space.one("shard", {}).get("imports_suspended", 0)) > look.now:
         yield Remark(Level.WARNING, "imports", "imports are suspended while jobs are exported")
 
 

@@ -43,11 +43,11 @@ def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
 
 
 def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
-    text = a.space.one("notes", {}).get("rebuild", "1 0")
+    text = a.space.one("shard", {}).get("rebuild", "1 0")
     if a.rebuild_at > a.now + REST_SECONDS:
         yield ("shard",), f"the rebuild does not go on before {a.rebuild_at}"
     if not _PROGRESS.fullmatch(text):
-        yield ("field", "notes", "rebuild"), f"the rebuild does not go on: {text!r}"
+        yield ("field", "shard", "rebuild"), f"the rebuild does not go on: {text!r}"
 
 
 def _json(text: str) -> Any:

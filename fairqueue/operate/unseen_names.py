@@ -19,7 +19,7 @@ log = logging.getLogger("fairqueue.admin")
 
 PLACES = {
     "workspace": ("workspaces", "dead_workspaces", "limits", "schedule_times"),
-    "queue": ("shard", "notes", "limits"),
+    "queue": ("shard", "limits"),
     "task": ("shard",),
 }
 """Keys that hold names of a scope: first those that jobs name now."""

@@ -394,7 +394,7 @@ def _totals(engine: Engine) -> Totals:
     can_be_read = len(found or b"") == _OF_TASKS.size
     micros, acked = _OF_TASKS.unpack(found) if can_be_read else (0, 0)
     names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
-    counts = engine.command("HMGET", engine.keys.key("notes"), "leases_expired", *names)
+    counts = engine.command("HMGET", engine.keys.key("shard"), "leases_expired", *names)
     expired, *others = (int(n) if (n or b"").isdigit() else 0 for n in counts)
     dead, ticks = others[: len(DEATHS)], others[len(DEATHS) :]
     return Totals(

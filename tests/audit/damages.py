@@ -207,7 +207,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         _put("shard", "across:q", "7"),
     ),
     "a queue with jobs is marked as unused": ("I11", _serve_queue(1700000000000005, b"/1")),
-    "the rebuild does not go on": ("I11", _put("notes", "rebuild", "1 0 0 0")),
+    "the rebuild does not go on": ("I11", _put("shard", "rebuild", "1 0 0 0")),
     "limits are overlooked": ("I11", _put("shard", "settings", "{}")),
     "the rebuild rests for too long": ("I11", _change_number(7, 9e9)),
 }

@@ -79,7 +79,7 @@ def test_an_operator_has_a_name(admin: Operators, caplog: pytest.LogCaptureFixtu
 
 def test_the_acts_are_bounded(world: World, admin: Operators) -> None:
     """The oldest go; long names are cut, and a damaged line is left out."""
-    engine, key = world.store.engine, world.store.engine.keys.key("notes")
+    engine, key = world.store.engine, world.store.engine.keys.key("shard")
     engine.command("HSET", key, "acts", b"damaged\n" + b"\n".join([b"1 {}"] * 1200))
     admin.jobs.purge(workspace="w" * 200, task="t" * 255)
     assert len(engine.command("HGET", key, "acts").split(b"\n")) == 1000

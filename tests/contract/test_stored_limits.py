@@ -37,7 +37,7 @@ def test_a_worker_that_names_no_limit_leaves_what_is_stored(
     queue = boot(world.store)
     assert [text for text in caplog.messages if "names no limit, so those stored" in text]
     assert queue.limits.get(Scope.default())["concurrency"].value == 1
-    key = world.store.engine.keys.key("notes")
+    key = world.store.engine.keys.key("shard")
     assert world.store.engine.command("HEXISTS", key, "retention") == 1
     queue.limits.set(Scope.workspace("a"), weight=2)
     queue.limits.unset_configured()

@@ -41,7 +41,7 @@ def test_dead_letters_are_counted_by_why(world: World, admin: Operators) -> None
 
 def test_a_damaged_count_stops_nothing(world: World, worker: Worker, admin: Operators) -> None:
     """What it would count happens all the same."""
-    world.command("HSET", "notes", "dead_rejected", "no number")
+    world.command("HSET", "shard", "dead_rejected", "no number")
     world.command("HSET", "shard", "tasks", "neither")
     world.publish("a", "j")
     assert worker.reject(worker.take_one())

@@ -162,7 +162,6 @@ ALWAYS = {
     "shard",
     "duration_estimates",
     "activity",
-    "notes",
     "limits",
 }
 """Kinds of which there is one key, with few fields."""

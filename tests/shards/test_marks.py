@@ -92,7 +92,7 @@ def test_a_shard_that_has_lost_its_mark_misleads_none(
     queue = processes.open(FROM)
     assert queue.doctor.reshard(TO).is_done
     engine = processes.shard(0).engine
-    at = engine.keys.key("notes"), "shards"
+    at = engine.keys.key("shard"), "shards"
     engine.command(*(("HDEL", *at) if lost is None else ("HSET", *at, lost)))
     name = next(n for n in NAMES if shard_of(n, FROM) == 0 != shard_of(n, TO))
     queue.publish(b"", queue="q", workspace=name)

@@ -46,7 +46,7 @@ def begin(known: Namespace) -> None:
     """Let all shards say that their number changes."""
     for shard in map(known.shard, range(TO)):
         engine = shard.engine
-        engine.command("HSET", engine.keys.key("notes"), "shards", f"{FROM}>{TO}")
+        engine.command("HSET", engine.keys.key("shard"), "shards", f"{FROM}>{TO}")
         shard.set_moves(Mark(FROM, to=TO))
 
 

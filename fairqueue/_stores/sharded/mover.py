@@ -129,7 +129,7 @@ class Mover:
 
     def _mark(self, mark: Mark, *, of: list[Store]) -> None:
         for shard in of:
-            shard.engine.command("HSET", shard.engine.keys.key("notes"), "shards", str(mark))
+            shard.engine.command("HSET", shard.engine.keys.key("shard"), "shards", str(mark))
 
     def _begin(self, change: Mark) -> None:
         """Prepare new shards, and say on all of them what is about to happen."""
@@ -296,15 +296,16 @@ def _refuse_jobs(shard: Store) -> None:
 
 
 def _unlink(shard: Store, *, but: tuple[str, ...] = ()) -> None:
-    """Drop all keys but those of these kinds, and all notes but the number of shards.
+    """Drop all keys but those of these kinds, and the number of shards.
 
     It keeps a process that knew this shard from using it again.
     """
     engine = shard.engine
     for entry in list(engine.dump(payloads=False)):
         rest = entry.key.decode(errors="replace").removeprefix(engine.keys.prefix)
-        if rest.partition(":")[0] not in {"notes", *but}:
+        if rest.partition(":")[0] not in {"shard", *but}:
             engine.command("UNLINK", entry.key)
-    notes = engine.keys.key("notes")
-    for note in set(engine.command("HKEYS", notes)) - {b"shards"}:
-        engine.command("HDEL", notes, note)
+    key = engine.keys.key("shard")
+    others = set(engine.command("HKEYS", key)) - {b"shards"}
+    if others:
+        engine.command("HDEL", key, *others)

@@ -12,10 +12,10 @@ S.stored_by = by
 
 local may_erase = digest ~= '' or erases == '1'
 if authoritative == '1' and retention == '' and may_erase then
-  call('HDEL', K.notes(), 'retention')
+  call('HDEL', K.shard(), 'retention')
 end
 if retention ~= '' then
-  call(authoritative == '1' and 'HSET' or 'HSETNX', K.notes(), 'retention', retention)
+  call(authoritative == '1' and 'HSET' or 'HSETNX', K.shard(), 'retention', retention)
 end
 
 local function ours()

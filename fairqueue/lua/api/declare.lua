@@ -5,5 +5,5 @@
 local _, queue, kind = unpack(ARGV)
 
 local before = Shard.kind_of(queue)
-call('HSET', K.notes(), 'kind ' .. queue, kind .. ' ' .. now_text)
+call('HSET', K.shard(), 'kind:' .. queue, kind .. ' ' .. now_text)
 return before == kind and 0 or 1

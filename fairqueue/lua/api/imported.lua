@@ -3,4 +3,4 @@
 -- ROUTE all MERGE sum
 -- RETURNS kind, count, ...
 -- WRITES nothing
-return Shard.counts(K.notes(), '^imported (.*)$')
+return Shard.counts(K.shard(), '^imported:(.*)$')

@@ -7,7 +7,7 @@ local _, place, scope, cursor, count = unpack(ARGV)
 
 local PLACES = {
   workspaces = { 'HSCAN', K.workspaces() }, dead_workspaces = { 'ZSCAN', K.dead_workspaces() },
-  shard = { 'HSCAN', K.shard() }, notes = { 'HSCAN', K.notes() },
+  shard = { 'HSCAN', K.shard() },
   limits = { 'HSCAN', K.limits() }, unique = { 'HSCAN', K.unique() },
   requests = { 'ZSCAN', K.requests() }, schedule_times = { 'ZSCAN', K.schedule_times() },
   task_rates = { 'ZSCAN', K.task_rates() },
@@ -27,8 +27,9 @@ end
 
 for i = 1, #found, 2 do
   if place == 'limits' then add_limited(found[i], found[i + 1])
-  elseif place == 'shard' then insert(names, match(found[i], '^' .. scope .. ':(.+)$'))
-  elseif place == 'notes' then insert(names, match(found[i], '^kind (.+)$'))
+  elseif place == 'shard' then
+    insert(names, match(found[i], '^' .. scope .. ':(.+)$')
+      or scope == 'queue' and match(found[i], '^kind:(.+)$') or nil)
   elseif place == 'requests' then insert(names, match(found[i], '^[^/]*/([^/]*)/'))
   elseif place == 'schedule_times' then insert(names, Schedules.names(found[i])[2])
   elseif place == 'unique' or place == 'task_rates' then

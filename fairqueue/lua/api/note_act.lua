@@ -6,10 +6,10 @@ local _, act, count, bytes = unpack(ARGV)
 
 local lines = { now_text .. ' ' .. act }
 local length = #lines[1]
-for line in gmatch(call('HGET', K.notes(), 'acts') or '', '[^\n]+') do
+for line in gmatch(call('HGET', K.shard(), 'acts') or '', '[^\n]+') do
   length = length + 1 + #line
   if #lines >= tonumber(count) or length > tonumber(bytes) then break end
   insert(lines, line)
 end
-call('HSET', K.notes(), 'acts', concat(lines, '\n'))
+call('HSET', K.shard(), 'acts', concat(lines, '\n'))
 return 1

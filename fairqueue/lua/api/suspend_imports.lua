@@ -5,5 +5,5 @@
 -- RETURNS 1
 local _, seconds = unpack(ARGV)
 
-call('HSET', K.notes(), 'imports_suspended', num(now + seconds))
+call('HSET', K.shard(), 'imports_suspended', num(now + seconds))
 return 1

@@ -3,4 +3,4 @@
 -- ROUTE all MERGE sum
 -- RETURNS task, "jobs last", ...
 -- WRITES nothing
-return Shard.counts(K.notes(), '^unnamed (.*)$')
+return Shard.counts(K.shard(), '^unnamed:(.*)$')

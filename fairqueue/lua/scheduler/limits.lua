@@ -197,7 +197,7 @@ end
 -- Of a capacity, or of requests, over all shards each has a fixed part: the whole divided by their
 -- number, and of the rest one for each of the first. While that number changes, the larger counts.
 function Limits.part(whole)
-  local from, to = match(call('HGET', K.notes(), 'shards') or '', '^(%d+)[%d.]*>?(%d*)')
+  local from, to = match(call('HGET', K.shard(), 'shards') or '', '^(%d+)[%d.]*>?(%d*)')
   if not from then return whole end
   local shards, own = max(tonumber(from), tonumber(to) or 0), tonumber(Shard.here())
   return math.floor(whole / shards) + (own < whole % shards and 1 or 0)

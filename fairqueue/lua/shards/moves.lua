@@ -14,7 +14,7 @@
 --     says when its notice is due
 --     rest: its limits and what else is no record, in lines: what name value
 --   '-': there is no queue, workspace, id or score
-local WITH_LIMITS = { stored_by = true, notes = true }
+local WITH_LIMITS = { stored_by = true, shard = true }
 Moves.SOURCES = { 'live', 'provider', 'pause' }
 
 -- Let nothing of a workspace start. mark: how it moves, to or from which shard.

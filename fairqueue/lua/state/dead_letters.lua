@@ -14,7 +14,7 @@ local FOUND_AT_ONCE = 1000
 -- nil in a field: no bound.
 function DeadLetters.retention()
   if S.retention then return S.retention end
-  local seconds, count = match(call('HGET', K.notes(), 'retention') or '', '^(%S+) (%S+)$')
+  local seconds, count = match(call('HGET', K.shard(), 'retention') or '', '^(%S+) (%S+)$')
   S.retention = { seconds = KEPT_SECONDS, count = KEPT_COUNT }
   if seconds then S.retention = { seconds = tonumber(seconds), count = tonumber(count) } end
   return S.retention

@@ -1,15 +1,15 @@
 -- Places of a full queue, or of the total ('*'), that become free go to the publish that leaves
 -- its workspace with the fewest jobs there; of equal ones to the one that was refused first. So a
 -- refusal is noted for a few seconds, and meanwhile those behind it leave it the places it wants.
---   notes, `places scope`: `workspace waiting wanted until ...`, those that were refused first
---     before others
+--   `places:scope` of the shard's hash: `workspace waiting wanted until ...`, those that were
+--     refused first before others
 local NOTED_SECONDS = 5 -- a publisher that waits for capacity tries again each second
 local NOTES_MOST = 64
 local SCHEDULED_LOOKED_AT = 64 -- of a workspace, which stand for the others
 
 function KeptPlaces.notes(scope)
   if S.notes_of[scope] then return S.notes_of[scope] end
-  local notes, text = {}, call('HGET', K.notes(), 'places ' .. scope) or ''
+  local notes, text = {}, call('HGET', K.shard(), 'places:' .. scope) or ''
   for name, waiting, wanted, until_then in gmatch(text, '(%S+) (%d+) (%d+) ([%d.]+)') do
     if now < tonumber(until_then) then
       insert(notes, { name = name, waiting = tonumber(waiting), wanted = tonumber(wanted),
@@ -21,12 +21,12 @@ function KeptPlaces.notes(scope)
 end
 
 function KeptPlaces.save(scope, notes)
-  if #notes == 0 then return call('HDEL', K.notes(), 'places ' .. scope) end
+  if #notes == 0 then return call('HDEL', K.shard(), 'places:' .. scope) end
   local texts = {}
   for i, note in ipairs(notes) do
     texts[i] = concat({ note.name, int(note.waiting), int(note.wanted), note.until_then }, ' ')
   end
-  call('HSET', K.notes(), 'places ' .. scope, concat(texts, ' '))
+  call('HSET', K.shard(), 'places:' .. scope, concat(texts, ' '))
 end
 
 -- How many jobs of a workspace wait in a scope.

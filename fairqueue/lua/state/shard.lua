@@ -211,7 +211,7 @@ end
 
 -- The kind of a queue as it was declared; nil: it was not.
 function Shard.kind_of(queue)
-  return match(call('HGET', K.notes(), 'kind ' .. queue) or '', '^%a+')
+  return match(call('HGET', K.shard(), 'kind:' .. queue) or '', '^%a+')
 end
 
 -- The number of this shard; nil: there is only this one.
@@ -221,9 +221,9 @@ end
 
 -- One more job of a task named no workspace: how many there were, and when the last was.
 function Shard.count_unnamed(task)
-  local field = 'unnamed ' .. task
-  local n = match(call('HGET', K.notes(), field) or '0', '^%d+')
-  call('HSET', K.notes(), field, int(n + 1) .. ' ' .. now_text)
+  local field = 'unnamed:' .. task
+  local n = match(call('HGET', K.shard(), field) or '0', '^%d+')
+  call('HSET', K.shard(), field, int(n + 1) .. ' ' .. now_text)
 end
 
 -- The counts in a hash, by what this pattern captures of their names: kind, count, ...
@@ -240,7 +240,7 @@ end
 -- Count events that no process sees, since the store began. The number is for people: a count
 -- that fails stops nothing.
 function Shard.count_in_all(what, n)
-  pcall(call, 'HINCRBY', K.notes(), what, n)
+  pcall(call, 'HINCRBY', K.shard(), what, n)
 end
 
 -- This cannot be read, or has no record (text is nil). It is passed, and kept for an operator.

@@ -1,5 +1,5 @@
 -- The walk through all that is stored, page by page: to each job something must lead, and what is
--- not used any more and goes with no job goes here: queues, unique keys, counts, notes,
+-- not used any more and goes with no job goes here: queues, unique keys, counts,
 -- dead letters, what limits left behind. Each reap looks at a page of it, and so does each claim
 -- that found no job; after everything was looked at, they rest for a while.
 --   its note: part cursor, how far it has come; when it goes on is in the shard's record
@@ -9,8 +9,9 @@ local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at 
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
 local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
-local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'notes', 'shared_limits',
+local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'shared_limits',
   'indexed_tasks', 'jobs', 'task_rates', 'progress', 'workers' }
+local COUNTED = { kind = true, unnamed = true, places = true }
 local COUNTED_SECONDS = 2592000 -- a count is kept this long after it was last raised
 
 -- Look at each field of a hash from this cursor on, at most a page; return the following cursor.
@@ -49,7 +50,7 @@ function RebuildPages.queue(queue)
   elseif now >= since + UNUSED_SECONDS then
     Shard.remove('queue:' .. queue)
     Shard.remove('across:' .. queue)
-    call('HDEL', K.notes(), 'kind ' .. queue)
+    call('HDEL', K.shard(), 'kind:' .. queue)
     call('DEL', K.token(queue))
     S.nodes[queue] = nil
   end
@@ -65,18 +66,16 @@ function RebuildPages.shard(cursor)
     if kind == 'queue' then
       if left > 0 then left = left - Tick.forget_idle(name, left) end
       if left > 0 then RebuildPages.queue(name) end
+    elseif COUNTED[kind] then RebuildPages.count(K.shard(), field, text)
     elseif kind == 'task' and now >= Tasks.seen(text) + COUNTED_SECONDS then Shard.remove(field)
-    elseif kind == 'owner' and now >= (unpacked('<d', text) or 0) then
-      Shard.remove(field)
+    elseif kind == 'owner' and now >= (unpacked('<d', text) or 0) then Shard.remove(field)
     end
   end)
   return left > 0 and following_cursor or nil
 end
 
--- Counts and kinds of queues end in the time when they last changed; a mark does not, nor a note
--- without a name or a time.
+-- Counts and kinds of queues end in the time when they last changed.
 function RebuildPages.count(key, name, text)
-  if key == K.notes() and not (find(name, ' ') and find(text, ' ')) then return end
   local last = tonumber(match(text, ' (%S+)$') or nil)
   if not last or now >= last + COUNTED_SECONDS then call('HDEL', key, name) end
 end
@@ -156,8 +155,8 @@ function RebuildPages.field(_, kind, name)
   elseif kind == 'limits' then
     Limits.forget()
     if name ~= 'settings' then Limits.list(name, call('HGET', K.limits(), name) or '') end
-  elseif kind == 'notes' or kind == 'shard' then
-    call('HDEL', K[kind](), name)
+  elseif kind == 'shard' then
+    Shard.remove(name)
   else
     local text = call('HGET', K[kind](), name)
     if text then RebuildPages.look_of(kind)(name, text) end
@@ -180,14 +179,14 @@ function RebuildPages.page(part, cursor)
 end
 
 function RebuildPages.load()
-  local part, cursor = match(call('HGET', K.notes(), 'rebuild') or '', '^(%d+) (%S+)$')
+  local part, cursor = match(call('HGET', K.shard(), 'rebuild') or '', '^(%d+) (%S+)$')
   part = tonumber(part)
   if not PARTS[part] then return { part = 1, cursor = '0' } end
   return { part = part, cursor = cursor }
 end
 
 function RebuildPages.save(progress)
-  call('HSET', K.notes(), 'rebuild', int(progress.part) .. ' ' .. progress.cursor)
+  call('HSET', K.shard(), 'rebuild', int(progress.part) .. ' ' .. progress.cursor)
 end
 
 function RebuildPages.begin_next_part(progress)

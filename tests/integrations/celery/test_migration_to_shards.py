@@ -149,7 +149,7 @@ def test_back_waits_for_another_number_of_shards(server: EmbeddedServer, spread:
     with FairQueue(spread) as core:
         core.publish(b"x", queue="celery", workspace="w")
         for shard in core.store.shards:
-            shard.engine.command("HSET", shard.engine.keys.key("notes"), "shards", f"{SHARDS}>5")
+            shard.engine.command("HSET", shard.engine.keys.key("shard"), "shards", f"{SHARDS}>5")
 
     said = printed("--back", "--from", spread, "--to", server.url, code=2)
 
