@@ -286,7 +286,7 @@ function Limits.list(field, text)
   local lists = { capacity = has_capacity, wide_capacity = has_capacity and not is_of_one,
     reserves = find(text, 'reserve=') or false, pauses = source == 'pause',
     configured = source == 'configured' }
-  if name ~= '' then lists[scope .. 's'] = true end
+  if name and name ~= '' then lists[scope .. 's'] = true end
   for what, belongs in pairs(lists) do
     call(text ~= '' and belongs and 'SADD' or 'SREM', K.limits_with(what), field)
   end
