@@ -101,8 +101,6 @@ class Claimers:
     def answering(self) -> tuple[Store, ...]:
         """The shards of servers that have not just failed; else the first, which says so."""
         shards = self._store.shards
-        if not self._are_several:
-            return shards[:1]
         return tuple(one for one in shards if one.engine.breaker.seconds_left <= 0) or shards[:1]
 
     def claim(
@@ -136,10 +134,10 @@ class Claimers:
             self._claim(queues, n, call, has_waiter=has_waiter)
             if self._are_several:
                 self._start()
+                call.waits += self._permits.waits(queues)
             pauses = [left for each in self._shards if (left := each.breaker.seconds_left) > 0]
-            waits = [*call.waits, *pauses]
-            waits += self._permits.waits(queues) if self._are_several else ()
-            claimed = Claimed(found.leases, found.lost, min(waits, default=0.0))
+            wait = min([*call.waits, *pauses], default=0.0)
+            claimed = Claimed(found.leases, found.lost, wait)
             found.leases, found.lost, found.finished = (), frozenset(), frozenset()
             return claimed
 
@@ -213,21 +211,19 @@ class Claimers:
         times = partial(self._order.times, queues, others) if self._are_several else tuple
         try:
             shard.repeat()
-            if self._results.old:
-                with self._forgiving():  # an old lease may be of a shard that is away
-                    self._renew_old()
+            with self._forgiving():  # an old lease may be of a shard that is away
+                self._renew_old()
             had = len(self._results.leases)
             wanted = max(0, n - had)
             part = shard.claim(queues, wanted, times, call.acks_early)
         except FairQueueError as error:
             self._fail(shard, error, call)
             return False
-        if self._are_several:
-            found = len(self._results.leases) - had
-            self._order.note(shard.number, queues, part.heads)
-            self._empty.note(shard.number, queues, part.wait_seconds if found < wanted else 0.0)
-            if found:
-                self._order.served(shard.number)
+        found = len(self._results.leases) - had
+        self._order.note(shard.number, queues, part.heads)
+        self._empty.note(shard.number, queues, part.wait_seconds if found < wanted else 0.0)
+        if found:
+            self._order.served(shard.number)
         call.has_answer = True
         call.woken -= {shard.number}
         if isinf(part.wait_seconds):
@@ -401,15 +397,14 @@ class Claimers:
             raise
 
     def _give_back_untold(self) -> None:
-        """Nobody else would: one that its claim acked early would be lost."""
+        """Without that, one that its claim acked early would be lost."""
         for shard in self._shards:
             with suppress(FairQueueError):
                 shard.repeat()
-        found = self._results
-        for lease in found.old + found.leases:
+        for lease in self._results.old + self._results.leases:
             late = Return("release", lease.fence, UNCOUNTED)
             self._shards[shard_of_fence(lease.fence)].returns.append(late)
-        found.old = found.leases = ()
+        self._results.old = self._results.leases = ()
         self._return_owed()
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
