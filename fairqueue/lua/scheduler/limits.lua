@@ -280,6 +280,7 @@ end
 
 function Limits.list(field, text)
   local source, scope, name = match(field, '^(%a+):([%a_]+):(.*)$')
+  if not scope then return end -- the digest of what is configured
   local has_capacity = find(text, 'capacity=') or find(text, 'draining=') or false
   local is_of_one = scope == 'workspace' or scope == 'default'
   local lists = { capacity = has_capacity, wide_capacity = has_capacity and not is_of_one,
