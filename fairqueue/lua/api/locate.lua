@@ -36,16 +36,16 @@ for queue in gmatch(queues, '%S+') do
   places[queue] = ids
 end
 local is_here = is_any and not from -- a job has its workspace's record
-local retries = is_here and call('HMGET', K.unique(), unpack(by_framework)) or {}
-for _, held in ipairs(retries) do
-  local retry = held and match(held, '^%S+ (%S+)')
-  local its = retry and places[Jobs.queue_of(retry)]
-  if its then insert(its, retry) end
+local retries = is_any and call('HMGET', K.unique(), unpack(by_framework)) or {}
+for i, held in ipairs(retries) do
+  retries[i] = held and match(held, '^%S+ (%S+)') or false
+  local its = retries[i] and places[Jobs.queue_of(retries[i])]
+  if its and is_here then insert(its, retries[i]) end
 end
 local died = is_any and call('ZMSCORE', K.dead_workspaces(), unpack(workspaces)) or {}
 
 local function add_dead(i)
-  local ids = {}
+  local ids = { retries[i] or nil }
   for _, its in pairs(places) do insert(ids, its[i]) end
   for n, at in ipairs(call('ZMSCORE', K.dead_letters_by_age(workspaces[i]), unpack(ids))) do
     if at then add('dead', ids[n]) end
