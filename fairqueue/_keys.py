@@ -36,16 +36,16 @@ def _kinds(table: str) -> dict[str, Kind]:
 
 KINDS = _kinds("""
 shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its record as a node;
-  `across:…`: `seen offset idle`, how the queue stands beside other shards; `tasks`: sum and count
-  of all; `owner:…`: until when, its last call number, and the reply; `settings`: what concerns many
-  of `limits`; `shards`, how many there are, if several: `3.1>5.2` while that changes; `rebuild`:
-  how far it has come; `acts` of operators; `retention` of dead letters; `imports_suspended` until
-  then; for 30 days each: `task:…`, average in µs or `-`, and when it was last named or ended;
-  `unnamed:task`, its jobs that named no workspace, and when last; `kind:queue`, `task` or `plain`
-  (bypasses the core), and when declared; `places:scope`, `workspace waiting wanted until …` of a
-  queue or the total (`*`), 64 at most; since the store began: `imported:kind`, `leases_expired`,
-  `dead_…`, `ticks_…`
-  | rebuild: a queue unused for a day, an owner in time
+  `queues`: their names; `across:…`: `seen offset idle`, how the queue stands beside other shards;
+  `tasks`: sum and count of all; `owner:…`: until when, its last call number, and the reply;
+  `settings`: what concerns many of `limits`; `shards`, how many there are, if several: `3.1>5.2`
+  while that changes; `rebuild`: how far it has come; `acts` of operators; `retention` of dead
+  letters; `imports_suspended` until then; for 30 days each: `task:…`, average in µs or `-`, and
+  when it was last named or ended; `unnamed:task`, its jobs that named no workspace, and when
+  last; `kind:queue`, `task` or `plain` (bypasses the core), and when declared; `places:scope`,
+  `workspace waiting wanted until …` of a queue or the total (`*`), 64 at most; since the store
+  began: `imported:kind`, `leases_expired`, `dead_…`, `ticks_…` | rebuild: a queue unused for a
+  day, an owner in time
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back

@@ -42,6 +42,12 @@ def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
             yield ("node", queue), text
 
 
+def _i11_queues_are_listed(a: Audit) -> Iterator[Found]:
+    listed = a.space.one("shard", {}).get("queues")
+    if listed is not None and set(listed.split()) != set(a.space.nodes):
+        yield ("field", "shard", "queues"), f"the queues are not {listed!r}"
+
+
 def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
     text = a.space.one("shard", {}).get("rebuild", "1 0")
     if a.rebuild_at > a.now + REST_SECONDS:

@@ -27,7 +27,6 @@ end
 
 -- The stored limits are others from now on: first, since the script may fail.
 function Limits.forget()
-  Shard.write_fields()
   Shard.remove('settings')
   S.settings, S.limits_of, S.limits_by_text = false, nil, nil
 end

@@ -164,6 +164,7 @@ function Records.save_node(node)
     tonumber(node.last_fence))
   if node.resumed ~= '' then text = text .. '~' .. node.resumed end
   if node.unused then text = text .. '/' .. node.unused end
+  if node.is_new then Shard.remove('queues') end
   Shard.put('queue:' .. node.queue, text)
 end
 

@@ -1,7 +1,7 @@
 -- What every call reads and writes is one hash of the shard, read once and written once: its own
 -- record, those of nodes, tasks and owners, and how queues stand beside other shards. Its fields:
--- record, settings (see limits.lua), queue:, task:, owner: and across: with a name, and tasks, of
--- all tasks.
+-- record, settings (see limits.lua), queue:, task:, owner: and across: with a name, queues, their
+-- names, and tasks, of all tasks.
 -- And the ids of jobs that ended a moment ago.
 -- In the shard's record fence, arrival, beat and offset only grow:
 --   beat offset window fence arrival watched due rebuild_at, packed; then
@@ -104,17 +104,23 @@ function Shard.write_fields()
   S.changed_fields = {}
 end
 
+-- What is to be written goes first: it may be this field.
 function Shard.remove(field)
+  Shard.write_fields()
   call('HDEL', K.shard(), field)
   S.fields[field] = false
 end
 
--- The queues that are known.
+-- The queues that are known. Their names stand in a field, since there may be many others: it goes
+-- when a queue comes or goes, and comes when it is needed.
 function Shard.queues()
-  local queues = {}
+  local queues, listed = {}, Shard.field('queues')
+  for queue in gmatch(listed or '', '%S+') do insert(queues, queue) end
+  if listed then return queues end
   for _, field in ipairs(call('HKEYS', K.shard())) do
     insert(queues, match(field, '^queue:(.+)$'))
   end
+  Shard.put('queues', concat(queues, ' '))
   return queues
 end
 

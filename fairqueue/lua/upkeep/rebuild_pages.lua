@@ -49,6 +49,7 @@ function RebuildPages.queue(queue)
     node.unused, node.dirty = now_text, true
   elseif now >= since + UNUSED_SECONDS then
     Shard.remove('queue:' .. queue)
+    Shard.remove('queues')
     Shard.remove('across:' .. queue)
     call('HDEL', K.shard(), 'kind:' .. queue)
     call('DEL', K.token(queue))
