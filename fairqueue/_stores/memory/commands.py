@@ -146,22 +146,10 @@ class Commands:
     def get(self, key: bytes) -> bytes | None:
         return self._values.get(key, bytes)
 
-    def set(self, key: bytes, value: Argument, *options: Argument) -> Any:
-        """Store a string; ``PX`` and ``NX`` are the options, one of them."""
-        lifetime = None
-        if options == (b"NX",):
-            if key in self._values.by_key:
-                return None
-        elif options:
-            if len(options) != 2 or options[0] != b"PX":  # noqa: PLR2004 - a word and its number
-                raise CommandError("syntax error")
-            lifetime = integer(options[1])
-            if lifetime <= 0:
-                raise CommandError("invalid expire time in 'set' command")
+    def set(self, key: bytes, value: Argument) -> Any:
+        """Store a string. No script does: it is what a foreign key has."""
         self._values.by_key[key] = text(value)
         self._values.ends.take(key)
-        if lifetime is not None:
-            self._values.end(key, lifetime / 1000)
         return self._ok
 
     # Hashes
