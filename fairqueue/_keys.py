@@ -40,7 +40,7 @@ shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its rec
   `tasks`: sum and count of all; `owner:…`: until when, its last call number, and the reply;
   `settings`: what concerns many of `limits`; `shards`, how many there are, if several: `3.1>5.2`
   while that changes; `rebuild`: how far it has come; `acts` of operators; `retention` of dead
-  letters; `imports_suspended` until then; for 30 days each: `task:…`, average in µs or `-`, and
+  letters; `imports_suspended` until then; for 30 days each: `task:…`, average in µs, and
   when it was last named or ended; `unnamed:task`, its jobs that named no workspace, and when
   last; `kind:queue`, `task` or `plain` (bypasses the core), and when declared; `places:scope`,
   `workspace waiting wanted until …` of a queue or the total (`*`), 64 at most; since the store

@@ -117,11 +117,12 @@ class Unsent:
 
     def add(self, job: Key, what: str, n: int = 1) -> None:
         _row(self._rows, job)[HAPPENINGS.index(what)] += n
-        self._n += what in {"starts", "rejections"}
+        self._n += n if what == "rejections" else 0
 
     def started(self, job: Key, waited_seconds: float | None) -> None:
         row = _row(self._rows, job)
         row[STARTS] += 1
+        self._n += 1
         if waited_seconds is not None:
             row[len(HAPPENINGS) + bisect_left(WAITS, waited_seconds)] += 1
 

@@ -205,7 +205,11 @@ class OperatorStore:
         )
 
     def _queues(self) -> list[str]:
-        found = self.engine.command("HKEYS", self.engine.keys.key("shard"))
+        key = self.engine.keys.key("shard")
+        listed = self.engine.command("HGET", key, "queues")
+        if listed is not None:
+            return str(listed.decode()).split()
+        found = self.engine.command("HKEYS", key)
         return [name[6:].decode() for name in found if name.startswith(b"queue:")]
 
     def purge(
@@ -263,7 +267,7 @@ class OperatorStore:
         One that waits or runs is said to wait. A dead job of a queue that is not in use any more is
         found in the workspace that is named.
         """
-        queues = [encode(queue)] if queue else self._queues()
+        queues = [encode(queue)] if queue else self._queues() or ([""] if workspace else [])
         where: dict[str, Value] = {"workspace": encode(workspace or ""), "id": encode(job_id)}
         rows: list[bytes] = []
         for at in range(0, len(queues), QUEUES_AT_ONCE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections import Counter, defaultdict
@@ -111,7 +112,9 @@ class Audit:
         words = meta[NUMBERS.size :].decode(errors="backslashreplace")
         self.format = meta.rpartition(b" ")[2].decode(errors="backslashreplace")
         """The last word of the shard's record."""
-        self.meta_can_be_read = bool(_META.match(words))
+        self.meta_can_be_read = bool(_META.match(words)) and not any(
+            map(math.isnan, NUMBERS.unpack_from(meta))
+        )
         if not self.meta_can_be_read:
             meta, words = _NO_META, _NO_META[NUMBERS.size :].decode()
         self.beat, self.offset, window, *rest = NUMBERS.unpack_from(meta)

@@ -34,6 +34,7 @@ else:
 
 log = logging.getLogger("fairqueue.buffer")
 
+ADOPT_EVERY_SECONDS = 5.0
 LOG_EVERY_SECONDS = 10.0
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
@@ -217,29 +218,42 @@ class Outages:
 
         The pause lets a long spool of a shard that is away, which is read each time, cost little.
         """
+        adopt_at = 0.0
         while not stopped.is_set():
             began = time.monotonic()
             try:
-                self.adopt()
+                if began >= adopt_at:
+                    adopt_at = began + ADOPT_EVERY_SECONDS
+                    self.adopt(stopped)
                 self.send()
             except Exception:
                 if not stopped.is_set() and self._throttle.passes():
                     log.exception("buffered jobs cannot be sent, trying again")
             stopped.wait(max(PROBE_EVERY_SECONDS, 10 * (time.monotonic() - began)))
 
-    def adopt(self) -> None:
-        """Take the spools of ended processes."""
+    def adopt(self, stopped: threading.Event | None = None) -> None:
+        """Take the spools of ended processes; those of a parent have its locks."""
+        of_parents = {spool.path for spool in _of_parents}
         for path in spools.spools_in(self._folder) if self._folder else ():
             with suppress(spools.Error, OSError):  # it is in use, or cannot be read
-                spool = spools.Spool(path)
-                with self._lock:
-                    self._spools.append(spool)
+                if path not in of_parents:
+                    self._use(spools.Spool(path), stopped)
+
+    def _use(self, spool: spools.Spool, stopped: threading.Event | None) -> None:
+        """Use a spool if it has jobs of this store; it is removed if it is empty."""
+        with self._lock:
+            try:
+                spool.change(spools.RETRY, [(self._store.store_id,)])
+                is_of_use = sum(spool.counts(self._store.store_id)[:2]) > 0
+            except spools.Error:
+                is_of_use = False
+            if is_of_use and not (stopped and stopped.is_set()):
+                self._spools.append(spool)
+            else:
+                spool.close()
 
     def send(self) -> None:
-        """Send what is kept for servers that are not away, in the order of its calls.
-
-        A spool that has no job of this store is left, and removed if it is empty.
-        """
+        """Send what is kept for servers that are not away, in the order of its calls."""
         for spool in list(self._spools):
             self._send_all(spool)
             spool.move_log()

@@ -14,7 +14,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -48,7 +48,7 @@ INSERT = "INSERT INTO jobs VALUES (NULL, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
-RETRY = "UPDATE jobs SET refused = NULL WHERE refused IS NOT NULL"
+RETRY = "UPDATE jobs SET refused = NULL WHERE store = ? AND refused IS NOT NULL"
 SENT = "UPDATE jobs SET is_new = 0 WHERE number = ?"
 SELECT = "SELECT * FROM jobs"
 WAITING = f"{SELECT} WHERE store = ? AND refused IS NULL AND number > ? ORDER BY number LIMIT ?"
@@ -102,7 +102,9 @@ def checked_folder(path: Path) -> Path:
 
 def new_in(folder: Path) -> Spool:
     """Make a new spool of this process."""
-    return Spool(folder / f"{os.getpid()}-{secrets.token_hex(8)}.db")
+    path = folder / f"{os.getpid()}-{secrets.token_hex(8)}.db"
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # payloads may be private
+    return Spool(path)
 
 
 def spools_in(folder: Path) -> list[Path]:
@@ -123,9 +125,17 @@ def change(path: Path, statement: str, *values: Any) -> int:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # payloads may be private
-    db = sqlite3.connect(path, timeout=1.0, check_same_thread=False)
-    db.executescript(SCHEMA)
+    """Open a spool that is there.
+
+    Only SQLite opens its file: to close another descriptor of it would drop SQLite's locks.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw"
+    db = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=False)
+    try:
+        db.executescript(SCHEMA)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -140,11 +150,17 @@ class Spool:
         self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._check_is_there()
             self._db = _opened(path)
-            self.change(RETRY)
         except BaseException:
             self.unlock()
             raise
+
+    def _check_is_there(self) -> None:
+        """Another process may have sent it and removed its files before this one had the lock."""
+        if not os.fstat(self._lock).st_nlink or not self.path.exists():
+            self.path.with_suffix(".lock").unlink(missing_ok=True)
+            raise FileNotFoundError(f"{self.path} was sent and removed")
 
     def put(self, store: str, jobs: Sequence[tuple[Job, Admission]]) -> None:
         """Keep jobs: all or none.
@@ -178,8 +194,9 @@ class Spool:
 
     def move_log(self) -> None:
         """Move a long log into the file, while others use the spool."""
-        if self.path.with_suffix(".db-wal").stat().st_size > LOG_BYTES:
-            change(self.path, "PRAGMA wal_checkpoint")
+        with suppress(FileNotFoundError):  # of an adopted spool, to which nothing was written
+            if self.path.with_suffix(".db-wal").stat().st_size > LOG_BYTES:
+                change(self.path, "PRAGMA wal_checkpoint")
 
     def close(self) -> None:
         """Leave it to another process; one that is empty is removed."""

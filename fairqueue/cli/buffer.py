@@ -72,7 +72,7 @@ def _kept(path: Path) -> list[Kept]:
 
 def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
-    list(_each(path, lambda spool: change(spool, RETRY)))
+    list(_each(path, lambda spool: change(spool, RETRY, core.store.store_id)))
     settings = core.settings.model_copy(update={"buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()

@@ -26,7 +26,8 @@ EVERY = DeadFilter()
 TEXTS = ("workspace", "queue", "task", "reason", "job_id", "error")
 TIMES = ("since", "until")
 MOST_STEPS = 30  # of a page
-CURSOR = re.compile(r"[\d.e+-]+ \S+ ([\d.e+-]+|inf) \S+", re.ASCII)
+_TIME = r"\d+(\.\d+)?(e[+-]?\d+)?"
+CURSOR = re.compile(rf"{_TIME} \S+ ({_TIME}|inf) \S+", re.ASCII)
 SLOWEST_REPLAY = 1e-6
 """Least rate per second: one job in eleven days. A slower one is a mistake."""
 
@@ -94,9 +95,11 @@ class DeadLetters:
         """Return a page of up to ``n`` of the dead letters that :meth:`list` yields.
 
         It looks at some 3,000 letters at most, so a page may be short, or empty, if few match: pass
-        its ``cursor`` to the next call unless that is empty. ConfigurationError: a cursor that no
-        call returned.
+        its ``cursor`` to the next call unless that is empty. ConfigurationError: ``n`` is below 1,
+        or the cursor is none that a call returned.
         """
+        if n < 1:
+            raise ConfigurationError(f"n must be 1 or more, not {n!r}")
         if cursor and not CURSOR.fullmatch(cursor):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         found, steps = list[DeadLetter](), 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -103,11 +104,18 @@ class Jobs:
 
         Then cancel those that were started meanwhile.
         """
-        store = self._connected()
-        signalled = counted_steps(signal_running(store, names), progress)
+        store, done = self._connected(), Counter[Cancelled]()
+
+        def cancel_running() -> None:
+            for outcome in signal_running(store, names):
+                done[outcome] += 1
+                progress(int(outcome is not Cancelled.NOT_FOUND))
+
+        cancel_running()
         removed = counted_steps(store.purge(**names, cancelled=True), progress)
-        signalled += counted_steps(signal_running(store, names), progress)
-        return CancelledAll(removed=removed, signalled=signalled)
+        cancel_running()
+        removed += done[Cancelled.REMOVED]  # these came back to their queue meanwhile
+        return CancelledAll(removed=removed, signalled=done[Cancelled.SIGNALLED])
 
     def purge(
         self,
@@ -185,12 +193,11 @@ class Jobs:
         return self._connected().imported()
 
 
-def signal_running(store: StoreBase, names: Mapping[str, Any]) -> Iterator[int]:
-    """Cancel each running job that matches and is not cancelled; yield 1 for each."""
+def signal_running(store: StoreBase, names: Mapping[str, Any]) -> Iterator[Cancelled]:
+    """Cancel each running job that matches and is not cancelled; yield what became of it."""
     for job in store.running(MOST_SIGNALLED, **names).jobs:
-        where = {"workspace": job.workspace, "queue": job.queue}
-        if not job.cancelled and store.cancel(job.job_id, **where) is Cancelled.SIGNALLED:
-            yield 1
+        if not job.cancelled:
+            yield store.cancel(job.job_id, workspace=job.workspace, queue=job.queue)
 
 
 MOST_SIGNALLED = 1_000_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -209,6 +210,7 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     "a queue with jobs is marked as unused": ("I11", _serve_queue(1700000000000005, b"/1")),
     "the rebuild does not go on": ("I11", _put("shard", "rebuild", "1 0 0 0")),
     "a queue is overlooked": ("I11", _put("shard", "queues", "other")),
+    "the last fence is no number": ("I13", _change_number(3, math.nan)),
     "limits are overlooked": ("I11", _put("shard", "settings", "{}")),
     "the rebuild rests for too long": ("I11", _change_number(7, 9e9)),
 }

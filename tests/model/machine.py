@@ -813,7 +813,7 @@ class Moves(RuleBasedStateMachine):
             self._purge(None, workspace, cancelled=True)
             return
         names = {"workspace": workspace}
-        signalled = self.both(lambda store: sum(signal_running(store, names)))
+        signalled = self.both(lambda store: len([*signal_running(store, names)]))
         assert signalled == self.model.cancel_running(workspace)
 
     @rule(

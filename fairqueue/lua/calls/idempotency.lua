@@ -4,13 +4,15 @@
 --     until: in seconds; from then on it counts no more, and the rebuild takes it away
 local KEPT_LEASES = 10 -- a record lives this many leases
 local HEAD = '<dd'
+local NUMBERS_END = 9007199254740992
 
 -- The kept reply if this number was answered before, false if it is new, nil if it is too late.
 function Idempotency.answered(owner, number)
   local text = Shard.field('owner:' .. owner)
   local until_then, kept = unpacked(HEAD, text)
   number = number + 0 -- cheaper than tonumber
-  if not kept or number > kept or now >= until_then then return false end
+  if not kept or number > kept or not (now < until_then and until_then < LAST_TIME)
+    or not (kept < NUMBERS_END) then return false end -- the last two: it is damaged
   if number == kept then return text:sub(17) end
   return nil
 end

@@ -20,7 +20,11 @@ local NOTHING = {}
 function Limits.settings()
   local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING
   if text ~= '{}' then done, settings = pcall(cjson.decode, text) end
-  if not done or type(settings) ~= 'table' then settings = cjson.decode(Limits.note()) end
+  done = done and type(settings) == 'table'
+  for part in pairs(OF_ALL) do
+    done = done and (not settings[part] or type(settings[part]) == 'table')
+  end
+  if not done then settings = cjson.decode(Limits.note()) end
   S.settings = settings
   return settings
 end

@@ -75,7 +75,11 @@ function Order.put_off(entity, flow)
 end
 
 function Order.set_state(flow, state)
-  if flow.state ~= state then flow.state, flow.since = state, now_text end
+  if flow.state == state then return end
+  if flow.state == 'idle' and flow.finish_tag then
+    flow.finish_tag = int(Order.finish_tag_of(flow)) -- virtual time may have started again
+  end
+  flow.state, flow.since = state, now_text
 end
 
 -- The workspace or inner node that stands in a node as this member, or has the lowest tag, and its
@@ -148,7 +152,7 @@ function Order.enter(entity, flow, cost)
   local stride = cost == 0 and 0 or Fairness.stride(cost, entity.weight)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, stride, node.max_stride)
   Order.insert(entity, flow, base + stride)
-  if state ~= 'ready' then flow.state, flow.since = 'ready', now_text end
+  if state ~= 'ready' then Order.set_state(flow, 'ready') end
   S.touched_queues[node.queue] = true
 end
 
@@ -163,7 +167,11 @@ end
 function Order.shift(entity, flow, used)
   local by, state = Fairness.whole(used / entity.weight), flow.state
   local node = S.nodes[flow.node] or Records.node(flow.node)
-  local finish_tag = (Order.finish_tag_of(flow) or node.virtual_time) + by
+  local before = Order.finish_tag_of(flow) or node.virtual_time
+  local finish_tag = before + by
+  if by < 0 and before == node.highest then
+    node.highest, node.dirty = max(node.virtual_time, finish_tag), true
+  end
   flow.finish_tag, entity.dirty = int(finish_tag), true
   if flow.arrival then
     Order.insert(entity, flow, flow.tag + by)
@@ -247,6 +255,10 @@ function Order.reweigh(entity, flow, ratio)
   local finish_tag = Order.finish_tag_of(flow)
   if finish_tag then
     flow.finish_tag = int(Fairness.rescaled(finish_tag, virtual_time, ratio))
+    local node = Records.node(flow.node)
+    if finish_tag == node.highest then
+      node.highest, node.dirty = max(virtual_time, tonumber(flow.finish_tag)), true
+    end
     if flow.state == 'idle_with_debt' then Order.mark_indebted(entity, flow) end
   end
   if flow.arrival then

@@ -127,6 +127,8 @@ function Records.node(queue)
   local text = Shard.field('queue:' .. queue)
   local virtual_time, max_stride, highest, least_debt, last_start, start_interval, last_fence =
     unpacked(QUEUE_NODE, text)
+  if virtual_time and not (virtual_time >= 0 and virtual_time + max_stride + highest + least_debt
+    + last_start + start_interval + last_fence < 4 * Records.NO_DEBT) then virtual_time = nil end
   local resumed, unused
   if virtual_time and #text > 56 then resumed, unused = match(text, QUEUE_MARKS, 57) end
   if not virtual_time then

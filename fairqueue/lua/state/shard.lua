@@ -15,6 +15,7 @@ Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
+local NUMBERS_END = 9007199254740992 -- above every number but the time when something is due
 local PUT_MOST = 200 -- words of one command
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local SHARDS_MOST = 64 -- as in _shards/placement.py
@@ -25,7 +26,8 @@ function Shard.load()
   local beat, _, _, fence, arrival, watched, due, rebuild_at =
     struct.unpack(META, meta_text)
   local gaps, watcher, drain = match(meta_text, '^(%S+) (%S+) (%S+) ', PACKED + 1)
-  if not drain then -- damaged in the middle
+  if not drain or not (fence >= 0 and fence + arrival + watched + rebuild_at < NUMBERS_END)
+    or due ~= due then -- damaged in the middle
     meta_text, meta_unread, last_window = NO_META, meta_text, 0
     return Shard.load()
   end
@@ -120,7 +122,9 @@ function Shard.queues()
   for _, field in ipairs(call('HKEYS', K.shard())) do
     insert(queues, match(field, '^queue:(.+)$'))
   end
-  Shard.put('queues', concat(queues, ' '))
+  table.sort(queues)
+  S.fields.queues = concat(queues, ' ')
+  Shard.put('queues', S.fields.queues)
   return queues
 end
 

@@ -62,6 +62,7 @@ end
 -- in time.
 function RebuildPages.shard(cursor)
   local left = FORGOTTEN_MOST
+  Shard.write_fields() -- what this call has changed is not what it reads
   local following_cursor = RebuildPages.fields(K.shard(), cursor, function(field, text)
     local kind, name = match(field, '^(%a+):(.*)$')
     if kind == 'queue' then
@@ -69,7 +70,9 @@ function RebuildPages.shard(cursor)
       if left > 0 then RebuildPages.queue(name) end
     elseif COUNTED[kind] then RebuildPages.count(K.shard(), field, text)
     elseif kind == 'task' and now >= Tasks.seen(text) + COUNTED_SECONDS then Shard.remove(field)
-    elseif kind == 'owner' and now >= (unpacked('<d', text) or 0) then Shard.remove(field)
+    elseif kind == 'owner' then
+      local until_then = unpacked('<d', text) or 0
+      if not (now < until_then and until_then < LAST_TIME) then Shard.remove(field) end
     end
   end)
   return left > 0 and following_cursor or nil

@@ -259,8 +259,10 @@ class TaskQueues(virtual.Channel):
         claimed = self.broker.core.claim([queue], 1)
         if not claimed.leases:
             return None
-        held = leases.hold(claimed.leases[0], self.claims, self.claims.pool)
-        raw = raw_message(held.lease, self.broker.core)
+        lease, *others = claimed.leases  # others: of an earlier claim that was not answered
+        leases.give_back(others)
+        held = leases.hold(lease, self.claims, self.claims.pool, acked_early=lease.acked_early)
+        raw = raw_message(lease, self.broker.core, acked_early=lease.acked_early)
         message = self.Message(raw, channel=self)
         if no_ack:
             self.basic_ack(held.fence)

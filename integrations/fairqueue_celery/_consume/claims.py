@@ -297,7 +297,7 @@ class Claims:
                 wanted,
                 finishes=(*finishes, *acks),
                 has_waiter=True,
-                acks_early=self._early_tasks,
+                acks_early=tuple(self._early_tasks),
             )
         except BaseException:
             self._leases.put_back(finishes)

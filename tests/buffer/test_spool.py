@@ -1,0 +1,66 @@
+"""A spool on disk, which its process and the operator's commands open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairqueue._types import Admission, Job
+from fairqueue.buffer import spool as spools
+
+LISTS = """\
+import sys
+from pathlib import Path
+from fairqueue.buffer.spool import read_all
+print(len(read_all(Path(sys.argv[1]))))
+"""
+
+
+def _put(spool: spools.Spool, *ids: str, store: str = "here") -> None:
+    jobs = [Job(each, "acme", "q", "t", b"x" * 1000, 0, 0.0, None) for each in ids]
+    spool.put(store, [(job, Admission()) for job in jobs])
+
+
+def _listed(path: Path) -> int:
+    """Count a spool's jobs in a process of its own, as the command does."""
+    return int(subprocess.check_output([sys.executable, "-c", LISTS, str(path)], text=True))
+
+
+def test_a_list_of_a_spool_in_use_loses_no_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after its log was moved: what its process keeps from then on is on disk."""
+    monkeypatch.setattr(spools, "LOG_BYTES", 0)
+    spool = spools.new_in(tmp_path)
+    _put(spool, "before")
+    spool.move_log()
+    assert _listed(spool.path) == 1
+    _put(spool, "after")
+    spool.move_log()
+    assert _listed(spool.path) == 2
+    spool.close()
+
+
+def test_a_damaged_spool_holds_nothing_open(tmp_path: Path) -> None:
+    """It is looked at again and again while its process lives."""
+    path = tmp_path / "1-0123456789abcdef.db"
+    path.write_bytes(b"this is no database" * 100)
+    before = len([*Path("/dev/fd").iterdir()])
+    errors = []
+    for _ in range(5):
+        with pytest.raises(spools.Error) as error:
+            spools.Spool(path)
+        errors.append(error)  # with its traceback
+    assert len([*Path("/dev/fd").iterdir()]) == before
+
+
+def test_a_spool_that_was_removed_meanwhile_is_not_made_again(tmp_path: Path) -> None:
+    """Another process has sent it while this one waited for its lock."""
+    spool = spools.new_in(tmp_path)
+    spool.close()
+    with pytest.raises(FileNotFoundError):
+        spools.Spool(spool.path)
+    assert list(tmp_path.iterdir()) == []
