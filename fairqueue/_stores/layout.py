@@ -182,7 +182,8 @@ def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, ser
     If another shard has the mark, this one has lost it with its data, and is used again.
     """
     is_spread = any(_holds(other, other.shard) for other in there)
-    if engine.shard == 0 and not is_spread and engine.command("EXISTS", engine.keys.key("shard")):
+    record, mark = engine.command("HMGET", engine.keys.key("shard"), "record", "shards")
+    if engine.shard == 0 and not is_spread and record and not mark:  # now: another may write it
         raise ConfigurationError(
             f"namespace {engine.namespace!r} has one shard, and this process is set up for "
             f"{shards}: run 'fairqueue reshard --to {shards}' with shards=1, or set 'shards' to 1"
