@@ -265,7 +265,7 @@ class Moves(RuleBasedStateMachine):
         if full is not None:
             assert {outcome[0] for outcome in done} == {full}
             return
-        has_capacity = "capacity" in self.look().space.one("limits", {})
+        has_capacity = bool(self.look().space.of("limits_with", "capacity"))
         self.model.admit(name, has_capacity=has_capacity)
         self.model.let_in(counted)
         self.model.observe_publishes(counted)
@@ -317,7 +317,7 @@ class Moves(RuleBasedStateMachine):
             if not admitted:
                 self.model.let_in([job])
                 self.model.observe_publish(job)
-            has_capacity = "capacity" in self.look().space.one("limits", {})
+            has_capacity = bool(self.look().space.of("limits_with", "capacity"))
             self.model.admit(admission.group, has_capacity=has_capacity)
             self.model.publish(job)
             self.published.append(job)
