@@ -36,14 +36,16 @@ def happened_text(names: Sequence[str | None], counts: Sequence[int]) -> bytes:
 
 
 def read_happened(rows: bytes) -> Happened:
-    """Read what happened; a name that is damaged is left out."""
+    """Read what happened; what is damaged is left out."""
     found: Happened = []
     at = 0
-    while at < len(rows):
-        ends = rows.index(b"\n", at)
-        with suppress(ValueError):
-            found.append((_names(rows[at:ends]), HAPPENED.unpack_from(rows, ends + 1)))
-        at = ends + 1 + HAPPENED.size
+    with suppress(ValueError, struct.error):  # the end is missing
+        while at < len(rows):
+            ends = rows.index(b"\n", at)
+            counts = HAPPENED.unpack_from(rows, ends + 1)
+            with suppress(ValueError):
+                found.append((_names(rows[at:ends]), counts))
+            at = ends + 1 + HAPPENED.size
     return found
 
 

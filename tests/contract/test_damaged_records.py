@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import struct
+
 import pytest
 
 from fairqueue import Pause
@@ -210,12 +213,23 @@ def test_what_names_nothing_is_forgotten(world: World, stray: str) -> None:
     assert sound(world)
 
 
-def test_a_queue_whose_record_cannot_be_read_goes_on(world: World) -> None:
+@pytest.mark.parametrize("record", [b"{}", b"x" * 60, struct.pack("<7d", *[math.nan] * 7)])
+def test_a_queue_whose_record_cannot_be_read_goes_on(world: World, record: bytes) -> None:
     """Its virtual time starts again."""
     names = world.publish_many(3)
-    world.command("HSET", "shard", "queue:q", "{}")
+    world.command("HSET", "shard", "queue:q", record)
     assert world.drain() == names
     assert aside(world) == {"queue q"}
+
+
+@pytest.mark.parametrize("record", [b"", b"x" * 40, struct.pack("<2d", math.nan, math.nan)])
+def test_an_owner_whose_last_reply_cannot_be_read_goes_on(world: World, record: bytes) -> None:
+    """Its next call is a new one."""
+    names = world.publish_many(2)
+    worker = world.worker("w")
+    first = worker.take_one()
+    world.command("HSET", "shard", "owner:w", record)
+    assert [first.job.id, worker.take_one().job.id] == names
 
 
 def test_what_is_set_aside_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -264,7 +278,9 @@ def test_keys_of_a_newer_format_are_refused(world: World) -> None:
     assert {entry.key: entry.value for entry in world.store.engine.dump()} == before
 
 
-@pytest.mark.parametrize("text", ["", "{}", "1 2 3", "0 0 0 - - 0 - 0 0 format=", None])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "1 2 3", "0 0 0 - - 0 - 0 0 format=", "no number", None]
+)
 def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | None) -> None:
     """It starts again: fences still grow, and leases that are held stay so."""
     names = world.publish_many(3)
@@ -273,6 +289,10 @@ def test_a_shard_whose_record_cannot_be_read_goes_on(world: World, text: str | N
     lease = worker.take_one()
     if text is None:
         world.command("HDEL", "shard", "record")
+    elif text == "no number":
+        record = world.command("HGET", "shard", "record")
+        fence = struct.pack("<d", math.nan)
+        world.command("HSET", "shard", "record", record[:24] + fence + record[32:])
     else:
         world.command("HSET", "shard", "record", text)
     world.clock.advance(0.001)

@@ -168,6 +168,7 @@ def test_names_are_shown_as_text(queue: FairQueue, visitor: Visitor, name: str) 
         ("/workspaces?by=nonsense", 400),
         ("/workspaces?start=-1", 400),
         ("/dead?cursor=x", 400),
+        ("/dead?cursor=1..2+acme+e+b", 400),
         ("/limits?scope=galaxy", 400),
         ("/limits?scope=queue", 400),
         ("/limits?start=x", 400),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ from fairqueue import FairQueue, LeaseLost
 from fairqueue._activity import HAPPENINGS, WAITS
 from fairqueue._stores.library import read_source
 from fairqueue._stores.noted import HAPPENED
-from fairqueue._tally import OTHERS, Busiest, Counts, Tally
+from fairqueue._tally import OTHERS, Busiest, Counts, Tally, Unsent
 from fairqueue.adapters import Ending, Finish
 
 
@@ -141,3 +142,19 @@ def test_lua_and_python_pack_the_same_counts() -> None:
     assert re.findall(r"DEAD, EXPIRIES = (\d+), (\d+)", text) == [tuple(places)]
     between = "x" * 4 * (HAPPENINGS.index("rejections") - HAPPENINGS.index("starts") - 1)
     assert f"'<I4{between}I4'" in text
+
+
+@pytest.mark.parametrize(("starts", "sent"), [(29, []), (30, [60])])
+def test_many_starts_are_sent_soon(
+    starts: int, sent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a busy process within 10 s, of an idle one within 30 s."""
+    now = 0.0
+    monkeypatch.setattr("fairqueue._tally.time", SimpleNamespace(monotonic=lambda: now))
+    unsent = Unsent()
+    for _ in range(starts):
+        unsent.started(("acme", "q", "t"), 0.0)
+    now = 12.0
+    assert [seconds for seconds, _ in unsent.take(now=False)] == sent
+    now = 31.0
+    assert [seconds for seconds, _ in unsent.take(now=False)] == ([] if sent else [60])

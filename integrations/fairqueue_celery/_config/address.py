@@ -126,10 +126,11 @@ def _from_url(url: str, client: Any) -> Address:
     scheme = parts.scheme.removeprefix("fairqueue+")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
+    user, password = query.pop("username", client.userid), query.pop("password", client.password)
     login, at, hosts = parts.netloc.rpartition("@")
     found = Address(
-        user=_decoded(parts.username) or query.pop("username", client.userid),
-        password=_decoded(parts.password) or query.pop("password", client.password),
+        user=_decoded(parts.username) or user,
+        password=_decoded(parts.password) or password,
         query=query,
     )
     if scheme == "memory":
