@@ -398,7 +398,7 @@ class Claimers:
 
     def _give_back_untold(self) -> None:
         """Without that, one that its claim acked early would be lost."""
-        for shard in (each for each in self._shards if not each.rests):
+        for shard in self._shards:
             with suppress(FairQueueError):
                 shard.repeat()
         for lease in self._results.old + self._results.leases:

@@ -76,7 +76,7 @@ end
 
 function Order.set_state(flow, state)
   if flow.state == state then return end
-  if flow.state == 'idle' and flow.finish_tag then
+  if flow.state == 'idle' and state ~= 'idle_with_debt' and flow.finish_tag then
     flow.finish_tag = int(Order.finish_tag_of(flow)) -- virtual time may have started again
   end
   flow.state, flow.since = state, now_text
