@@ -12,6 +12,7 @@ local begin_call
 local FORMAT, META = '2', '<dddddddd' -- see shard.lua
 local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
+local NUMBERS_END = 9007199254740992 -- above every fence, tag and number of a call
 local NO_META = ('\0'):rep(PACKED) .. '- - - format=' .. FORMAT
 
 -- What S has when a call begins: more than 16 names, so that it does not grow, which costs more.

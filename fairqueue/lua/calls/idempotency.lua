@@ -4,7 +4,6 @@
 --     until: in seconds; from then on it counts no more, and the rebuild takes it away
 local KEPT_LEASES = 10 -- a record lives this many leases
 local HEAD = '<dd'
-local NUMBERS_END = 9007199254740992
 
 -- The kept reply if this number was answered before, false if it is new, nil if it is too late.
 function Idempotency.answered(owner, number)

@@ -15,7 +15,6 @@ local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
 local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
 local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
-local NOTHING = {}
 
 function Limits.settings()
   local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING

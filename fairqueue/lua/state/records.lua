@@ -12,7 +12,7 @@
 -- Among its siblings an inner node counts as one flow. That of a task weighs as much as its members
 -- that are ready or busy (total, in units), that of a group as much as the group.
 --   held: members that a limit or a rate holds back; at_task_limit: some, and no other is ready
-Records.NO_DEBT = 9007199254740992 -- above every tag
+Records.NO_DEBT = NUMBERS_END -- above every tag
 local MANY_FLOWS = 4000 -- as long is the record of a workspace which has many of them
 local WORKSPACE = '^([^|]*)|([^|]*)|(.*)$'
 local WORKSPACE_HEAD = '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$'
@@ -128,7 +128,7 @@ function Records.node(queue)
   local virtual_time, max_stride, highest, least_debt, last_start, start_interval, last_fence =
     unpacked(QUEUE_NODE, text)
   if virtual_time and not (virtual_time >= 0 and virtual_time + max_stride + highest + least_debt
-    + last_start + start_interval + last_fence < 4 * Records.NO_DEBT) then virtual_time = nil end
+    + last_start + start_interval + last_fence < 4 * NUMBERS_END) then virtual_time = nil end
   local resumed, unused
   if virtual_time and #text > 56 then resumed, unused = match(text, QUEUE_MARKS, 57) end
   if not virtual_time then

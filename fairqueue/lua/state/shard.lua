@@ -15,7 +15,6 @@ Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job
 Shard.LOOKS = 64 -- flows that one call passes in search of those that can start
-local NUMBERS_END = 9007199254740992 -- above every number but the time when something is due
 local PUT_MOST = 200 -- words of one command
 local WINDOW_SECONDS = 60 -- the id of an ended job is known for at least this long
 local SHARDS_MOST = 64 -- as in _shards/placement.py
