@@ -30,7 +30,7 @@ MOST_FLOWS = 500  # that one look at a queue counts one by one
 SLOTS_AT_ONCE = 100  # leases: each has a workspace
 MOST_SLOTS = 1000  # leases that stand for all where there are more
 WINDOWS_AT_ONCE = 20
-ROWS_AT_ONCE = 50  # of workspaces: each has lanes and limits
+ROWS_AT_ONCE = 30  # of workspaces: each has lanes and limits
 
 
 def _rank(rank: int) -> dict[str, int]:
