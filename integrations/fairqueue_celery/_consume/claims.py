@@ -91,6 +91,7 @@ class Claims:
         self._frees_work_until = 0.0
         self._is_leaving = False
         self.changed: Callable[[HeldLease], None] | None = None
+        """Called, from any thread, when a job was acked or given back, or its run has ended."""
         self.closing: Callable[[int], None] | None = None
         """Called before the waiter's descriptor is closed, since its number is used again."""
 

@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairqueue import Lease
+
+if TYPE_CHECKING:
+    from fairqueue_celery._consume.claims import Claims
 
 
 class Verdict(Enum):
@@ -19,22 +22,12 @@ class Verdict(Enum):
     DROP = "drop"
 
 
-class Owner(Protocol):
-    """The claims of one channel."""
-
-    changed: Callable[[HeldLease], None] | None
-    """Called, from any thread, when a job was acked or given back, or its run has ended."""
-
-    def took(self, seconds: float) -> None:
-        """A job occupied its process for this long."""
-
-
 @dataclass(eq=False, slots=True)
 class HeldLease:
     """One lease, its job's run and what was decided about it."""
 
     lease: Lease
-    owner: Owner | None
+    owner: Claims | None
     """The claims that delivered it."""
     pool: object
     """The worker whose processes it occupies, or its channel's claims."""

@@ -24,12 +24,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
 
 from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
 from fairqueue.adapters import POLL_SECONDS, Ending, Finish, LeaseKeeper, native_lock
 from fairqueue_celery._consume.flusher import flusher
-from fairqueue_celery._consume.held_lease import HeldLease, Owner, Verdict
+from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.shared_memory import deadlines, runs
+
+if TYPE_CHECKING:
+    from fairqueue_celery._consume.claims import Claims
 
 logger = logging.getLogger("fairqueue_celery.leases")
 
@@ -64,7 +68,7 @@ class HeldLeases:
     # Holding
 
     def hold(
-        self, lease: Lease, owner: Owner | None, pool: object, *, acked_early: bool = False
+        self, lease: Lease, owner: Claims | None, pool: object, *, acked_early: bool = False
     ) -> HeldLease:
         """Hold a lease that was just claimed, and keep it renewed."""
         held = HeldLease(lease, owner, pool, acked_early=acked_early)
@@ -125,7 +129,7 @@ class HeldLeases:
             if not self._count[held.pool]:
                 del self._count[held.pool]
 
-    def of(self, owner: Owner) -> list[HeldLease]:
+    def of(self, owner: Claims) -> list[HeldLease]:
         """The leases of one channel's claims."""
         return [held for held in self.all() if held.owner is owner]
 
@@ -134,7 +138,7 @@ class HeldLeases:
         with self._lock:
             return list(self._held.values())
 
-    def assign(self, pool: object, owner: Owner) -> None:
+    def assign(self, pool: object, owner: Claims) -> None:
         """After a reconnect: what runs in this pool belongs to these claims now."""
         with self._lock:
             for held in self._held.values():

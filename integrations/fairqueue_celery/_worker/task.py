@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from functools import partial, wraps
 from typing import Any
 
+from billiard.einfo import ExceptionInfo
 from celery import states
 from celery.app import trace as celery_trace
 from celery.exceptions import Reject
@@ -90,9 +91,9 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             succeeded = False
             try:
                 result = run(uuid, args, kwargs, request)
-            except BaseException as raised:
+            except BaseException as raised:  # noqa: BLE001 - raised again, if it is no Exception
                 error = raised
-                raise
+                return _not_stored(task, uuid, raised)
             else:
                 info = result[1]
                 succeeded = info is None
@@ -110,6 +111,18 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             leave_run(entered)
 
     return traced
+
+
+def _not_stored(task: Any, uuid: str, error: BaseException) -> tuple[Any, ...]:
+    """What Celery's own code around a task raises: a failure, as a tracer gives it.
+
+    A thread or greenlet that raised it would end without a word, and its run hold its slot.
+    """
+    if not isinstance(error, Exception):
+        raise error
+    text = "task %s[%s] ended, but its end could not be stored"
+    logger.error(text, task.name, uuid, exc_info=error)
+    return ExceptionInfo(), error, None, None
 
 
 class _Run(JobContext):
