@@ -49,8 +49,9 @@ class HeldLease:
     cancelled: bool = False
     acked_early: bool = False
     """The store has its ack: no other worker will run the job, unless this one releases it."""
-    interrupted: bool = False
-    """Its run was interrupted, because it is lost or cancelled."""
+    delay_seconds: float = 0.0
+    declined: bool = False
+    """How it goes back, if it does not begin here."""
     withdrawn: float | None = None
     """No process may begin it any more, since it waited in its pool for too long; its deadline."""
     given_back: bool = False
@@ -73,11 +74,6 @@ class HeldLease:
     def running(self) -> bool:
         """Started, and not ended."""
         return self.started is not None and not self.ended
-
-    @property
-    def untouched(self) -> bool:
-        """No request was made of it and nothing was decided."""
-        return self.request is None and self.verdict is None and not self.settled
 
     @property
     def waits_in_pool(self) -> bool:

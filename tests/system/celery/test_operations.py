@@ -9,13 +9,11 @@ import celery
 import pytest
 from billiard.exceptions import WorkerLostError
 from celery.exceptions import TaskRevokedError
-from click.testing import CliRunner
 from kombu.exceptions import OperationalError
 
 from fairqueue import (
     Cancelled,
 )
-from fairqueue.cli import main
 from tests.system.ledger import wait_for
 
 
@@ -132,34 +130,6 @@ def test_a_refusing_redis_is_not_asked_in_a_loop(own_shop: Any, pool: str) -> No
 def _scripts(client: Any) -> int:
     stats = client.info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("fcall", "evalsha"))
-
-
-def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:
-    """Its result says so, whether it was due or scheduled, alone or with its workspace."""
-    url = shop.url(workspace_concurrency=1)
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    publisher = shop.publisher(url, result_backend=url)
-    publisher.send("work", 1, kwargs={"seconds": 2}, workspace="ada")
-    shop.ledger.wait("start", 1)
-    waiting = publisher.send("work", 2, workspace="ada")
-    scheduled = publisher.send("work", 3, workspace="ada", countdown=600)
-    many = [publisher.send("work", 4, workspace="bob", countdown=600) for _ in range(20)]
-
-    where = ["--namespace", shop.namespace, "--url", url]
-    for sent in (waiting, scheduled):
-        told = CliRunner().invoke(main, ["cancel", "--task-id", sent.id, *where])
-        assert told.exit_code == 0, told.output
-    told = CliRunner().invoke(main, ["cancel", "--workspace", "bob", "--yes", *where])
-    assert "20 jobs removed" in told.output
-
-    for sent in (waiting, scheduled, *many):
-        with pytest.raises(TaskRevokedError, match="revoked"):
-            sent.get(timeout=60)
-    shop.ledger.wait("end", 1)
-    assert {line["n"] for line in shop.ledger.lines("start")} == {1}
-    with shop.core() as core:
-        assert core.dead.page("ada") == []
 
 
 def test_a_task_in_a_thread_sees_that_it_was_cancelled(shop: Any) -> None:
