@@ -76,17 +76,16 @@ class Broker:
 
         For what follows from a job, such as its retry, it is done again until Redis answers.
         """
-        call, act = call_in_hand(), translated_redis_errors()(act)
+        call, patient = call_in_hand(), translated_redis_errors()(act)
         if call is not None and follows_from_job(call.fields, self.core):
-            until_answered(act, call.task)
-            return True
-        if call is None or on_unavailable(self.settings) == "raise":
+            until_answered(patient, call.task)
+        elif call is None or on_unavailable(self.settings) == "raise":
             act()
-            return True
-        try:
-            self.core.outages.attempt("", act)
-        except StoreUnavailable:
-            return False
+        else:
+            try:
+                self.core.outages.attempt("", patient)
+            except StoreUnavailable:
+                return False
         return True
 
     def new_claims(self, channel: Any) -> Claims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
@@ -46,20 +46,18 @@ class WaitsForChild(LeaseEnded):
     """A run ended since its task waits for a child; the job goes back until that has ended."""
 
 
+@cache  # a test's process may have several workers
 def follow_runs() -> None:
     """Let each run of a task in this process, and in those that it forks, know its job.
 
     Celery makes a tracer for each task, and calls it for each run: this goes around it.
     """
-    if hasattr(celery_trace.build_tracer, "followed_by_fairqueue"):
-        return
     build = celery_trace.build_tracer
 
     @wraps(build)
     def build_tracer(name: str, task: Any, *args: Any, **options: Any) -> Any:
         return _followed(task, build(name, task, *args, **options))
 
-    build_tracer.followed_by_fairqueue = True  # type: ignore[attr-defined]
     celery_trace.logger.addFilter(_in_a_line)
     celery_trace.build_tracer = consumer.build_tracer = build_tracer
 
