@@ -31,9 +31,8 @@ def in_memory(broker: Broker, clock: ManualClock, **settings: Any) -> Iterator[D
     impossible, and for a broker without the middleware.
     """
     proxy = proxy_of(broker)
-    own = proxy.core.settings.model_dump(exclude_unset=True)
     with memory_url(clock) as url:
-        core = FairQueue(url, settings=Settings.load({**own, **settings}))
+        core = FairQueue(url, settings=Settings.load({**proxy.core.settings.given, **settings}))
 
         def workspace(actor: Any, *args: Any, **kwargs: Any) -> str:
             return workspace_of_call(broker, actor.message(*args, **kwargs), core)

@@ -154,9 +154,9 @@ def test_claims_name_their_queues(queue: FairQueue, queues: Any) -> None:
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({"concurency": 2}, "unknown limit 'concurency'; known: .*concurrency"),
+        ({"concurency": 2}, "unknown setting 'concurency'; did you mean 'concurrency'"),
         ({"reserve": 3, "concurrency": 2}, "above its concurrency of 2"),
-        ({"workspace_concurrency": 2}, "unknown limit 'workspace_concurrency'"),
+        ({"workspace_concurrency": 2}, "unknown setting 'workspace_concurrency'"),
         ({"parent": "x" * 201}, "'parent'"),
         ({"concurrency": -1}, "'concurrency'"),
         ({"concurrency": 1.5}, "'concurrency'"),
@@ -165,8 +165,8 @@ def test_claims_name_their_queues(queue: FairQueue, queues: Any) -> None:
         ({"weight": 0}, "'weight'"),
         ({"weight": float("nan")}, "'weight'"),
         ({"rate": 0}, "'rate'"),
-        ({"burst": 2}, "^burst has no effect without rate"),
-        ({"task": "t", "capacity": 2}, "unknown limit 'capacity'; known: "),
+        ({"burst": 2}, "'burst' has no effect without a rate"),
+        ({"task": "t", "capacity": 2}, "unknown setting 'capacity'"),
         ({"task": "t", "workspace_concurrency": -1}, "'workspace_concurrency'"),
     ],
 )
