@@ -18,15 +18,6 @@ _NOT_SETTINGS = re.compile(
     r"(\w+_)?SERVICE_(HOST|PORT)(_\w+)?|(\w+_)?PORT(_\w+)?"
 )
 
-
-MEANT = {
-    "concurrency": "workspace_concurrency",
-    "capacity": "workspace_capacity",
-    "rate": "workspace_rate",
-    "burst": "workspace_burst",
-}
-"""Settings that are meant by the name of a limit."""
-
 OF_WORKSPACES = ("weight", "reserve", "parent")
 """Limits that have no default for all workspaces."""
 
@@ -68,7 +59,7 @@ def remedy_for(name: str, names: list[str]) -> str:
     """Return what to write instead of an unknown setting."""
     if name in OF_WORKSPACES and "workspaces" in names:
         return f"it is a limit of single workspaces: workspaces={{'NAME': {{{name!r}: …}}}}"
-    meant = MEANT.get(name)
+    meant = f"workspace_{name}"
     close = get_close_matches(name.lower(), names, n=1, cutoff=0.6)
     close = close or [known for known in names if known.startswith(f"{name.lower()}_")]
     close = [meant] if meant in names else close

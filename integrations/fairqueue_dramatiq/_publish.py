@@ -28,7 +28,6 @@ from fairqueue_dramatiq._messages import (
     priority_of,
 )
 from fairqueue_dramatiq._options import (
-    PublishOptions,
     exempt_options,
     exempt_workspace,
     publish_options,
@@ -53,8 +52,6 @@ class Unique:
     message_id: str
     """The message that holds the key: the one that was just sent, or the existing one."""
 
-
-_outcomes = adapters.UniqueOutcomes(Unique)
 
 child_waits = adapters.ChildWaits()
 """What this process has sent, by the ids of messages."""
@@ -85,7 +82,8 @@ def unique_outcome(message: Any) -> Unique | None:
     ask for the result of ``message.copy(message_id=…)`` with the id in the answer. None: it had no
     key, or 1,000 others came after it.
     """
-    return _outcomes.get(getattr(message, "message_id", message))
+    found = child_waits.unique(getattr(message, "message_id", message))
+    return None if found is None else Unique(*found)
 
 
 def job_of(message: Any) -> str:
@@ -169,18 +167,16 @@ class Publisher:
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
         """Publish a new message, or add it to a batch: it may be refused, and may have a key."""
-        options = publish_options(self._broker, message)
+        with translated_errors:
+            options = publish_options(self._broker, message)
         workspace = workspace_of(self._broker, message, self.core)
-        keyed = options.unique_key is not None
         job_id, other_id = adapters.job_ids(message.message_id)
-        how = {"job_id": job_id, "other_id": other_id}
-        new = self._new_job(queue, message, delay, options, workspace, **how)
+        how = {**options, "job_id": job_id, "other_id": other_id}
+        new = self._new_job(queue, message, delay, workspace, **how)
 
         def done(job: fairqueue.JobId) -> None:
-            where = workspace, queue
-            child_waits.published(self.core, message.message_id, *where, message.actor_name, job)
-            if keyed:
-                _outcomes.remember(message.message_id, job)
+            of = message.message_id, workspace, queue, message.actor_name
+            child_waits.published(self.core, *of, job, keyed=new.unique_key is not None)
             stored()
 
         if batches.active is not None:
@@ -228,28 +224,17 @@ class Publisher:
         tried: set[str] = set()
 
         def publish(job_id: str) -> fairqueue.JobId:
-            options = exempt_options(self._broker, message)
-
-            def send(workspace: str | None) -> fairqueue.JobId:
-                named = {**how, "job_id": job_id, "exempt": True}
-                new = self._new_job(queue, message, delay, options, workspace, **named)
-                is_new = job_id not in tried if how else None
-                tried.add(job_id)
-                with translated_errors:
-                    return self.core.publish_job(new, is_new=is_new)
-
-            return adapters.publish_or_default(describe(message), workspace, send)
+            named = {**exempt_options(self._broker, message), **how, "job_id": job_id}
+            new = self._new_job(queue, message, delay, workspace, exempt=True, **named)
+            is_new = job_id not in tried if how else None
+            tried.add(job_id)
+            with translated_errors:
+                return self.core.publish_job(new, is_new=is_new)
 
         return publish
 
     def _new_job(
-        self,
-        queue: str,
-        message: Any,
-        delay: int | None,
-        options: PublishOptions,
-        workspace: str | None,
-        **how: Any,
+        self, queue: str, message: Any, delay: int | None, workspace: str | None, **how: Any
     ) -> fairqueue.NewJob:
         return fairqueue.NewJob(
             message.encode(),
@@ -261,6 +246,5 @@ class Publisher:
             group=group_of(message.options),
             parent_fence=adapters.parent_fence(self.core.store),
             tick=adapters.tick_of(message.message_id),
-            **vars(options),
             **how,
         )

@@ -81,7 +81,6 @@ def test_a_lease_that_cannot_be_renewed_ends_alone(
     renewals = len(store.renewed)
     wait_for(lambda: len(store.renewed) >= renewals + 4)
     assert [lease.fence for lease in lost] == [leases[0].fence]
-    assert keeper.failures > 1
 
 
 def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: LeaseKeeper) -> None:
@@ -94,7 +93,6 @@ def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: Lea
     assert time.monotonic() - since > 1.5 * LEASE_SECONDS
     assert set(store.renewed) == {tuple(lease.fence for lease in leases)}
     assert not any(keeper.is_lost(lease.fence) for lease in leases)
-    assert keeper.failures == 0
 
 
 def test_a_forgotten_lease_is_not_renewed(
@@ -148,7 +146,7 @@ def test_the_loss_of_an_early_acked_job_is_not_reported(
     keeper.no_redelivery(second.fence)
     queue.release(first)
     queue.release(second)
-    wait_for(lambda: keeper.unleased == 2)
+    wait_for(lambda: keeper.is_lost(first.fence) and keeper.is_lost(second.fence))
     store.away = True
     time.sleep(LEASE_SECONDS)
     assert reported == []
