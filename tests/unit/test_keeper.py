@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -253,19 +252,6 @@ def test_a_busy_main_thread_does_not_starve_it(
         total += sum(range(1000))
     assert len(store.renewed) >= 3
     queue.ack(lease)
-
-
-def test_two_holds_at_once_start_one_thread(queue: FairQueue, keeper: LeaseKeeper) -> None:
-    """Several threads that hold their first leases at once start the keeper once."""
-    leases = queue.claim(["q"], 3).leases
-    before = set(threading.enumerate())
-    threads = [threading.Thread(target=keeper.hold, args=(lease,)) for lease in leases]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    new = set(threading.enumerate()) - before
-    assert sorted(thread.name for thread in new) == ["fairqueue-keeper", "fairqueue-watch"]
 
 
 def test_a_silent_server_cannot_hide_a_loss(own_server: EmbeddedServer) -> None:
