@@ -98,7 +98,7 @@ class Publisher:
     """Publishes the messages of one broker."""
 
     def __init__(self, broker: Broker, core: fairqueue.FairQueue) -> None:
-        self._broker = broker
+        self._broker, self._kind = broker, _broker_kinds.kind_of(broker)
         self.core = core
         self._tries_until = math.inf
 
@@ -147,16 +147,16 @@ class Publisher:
             self._send(queue, message, delay, stored)
 
     def _declared(self, queue: str) -> str:
-        if _broker_kinds.is_stub(self._broker):
+        if self._kind == _broker_kinds.STUB:
             if queue not in self._broker.queues:
                 raise QueueNotFound(queue)
-        elif _broker_kinds.is_rabbitmq(self._broker):
+        elif self._kind == _broker_kinds.RABBITMQ:
             self._broker.declare_queue(queue)
         return str(q_name(queue))
 
     def _prepared(self, message: Any, delay: int | None) -> Any:
         """The message as this broker would store it; the caller's own stays as it is."""
-        if _broker_kinds.is_redis(self._broker):
+        if self._kind == _broker_kinds.REDIS:
             message = message.copy(options={"redis_message_id": str(uuid4())})
         if delay is None:
             return message
@@ -167,28 +167,35 @@ class Publisher:
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
         """Publish a new message, or add it to a batch: it may be refused, and may have a key."""
-        with translated_errors:
-            options = publish_options(self._broker, message)
-        workspace = workspace_of(self._broker, message, self.core)
         job_id, other_id = adapters.job_ids(message.message_id)
-        how = {**options, "job_id": job_id, "other_id": other_id}
-        new = self._new_job(queue, message, delay, workspace, **how)
-
-        def done(job: fairqueue.JobId) -> None:
-            of = message.message_id, workspace, queue, message.actor_name
-            child_waits.published(self.core, *of, job, keyed=new.unique_key is not None)
-            stored()
-
-        if batches.active is not None:
-            return batches.active.add(self.core, new, name=message.message_id, stored=done)
         try:
             with translated_errors:
+                options = publish_options(self._broker, message)
+                workspace = workspace_of(self._broker, message, self.core)
+                how = {**options, "job_id": job_id, "other_id": other_id}
+                new = self._new_job(queue, message, delay, workspace, **how)
+                done = partial(self._sent, message, new, stored)
+                if batches.active is not None:
+                    batches.active.add(self.core, new, name=message.message_id, stored=done)
+                    return
                 job = self.core.publish_job(new, is_new=True)
         except fairqueue.StoreUnavailable as error:
             if not may_run_inline(self._broker, message, self.core, error):
                 raise
-            return run_inline(self._broker, message, self.core)
-        return done(job)
+            run_inline(self._broker, message, self.core)
+        else:
+            done(job)
+
+    def _sent(
+        self,
+        message: Any,
+        new: fairqueue.NewJob,
+        stored: Callable[[], object],
+        job: fairqueue.JobId,
+    ) -> None:
+        where, keyed = (new.workspace, new.queue), new.unique_key is not None
+        child_waits.published(self.core, message.message_id, *where, new.task, job, keyed=keyed)
+        stored()
 
     def _continue(
         self, running: fairqueue.JobContext, queue: str, message: Any, delay: int | None

@@ -64,7 +64,7 @@ def _event_loop(broker: Broker) -> Iterator[None]:
 @contextmanager
 def _own_dead_letters(broker: Any) -> Iterator[None]:
     """Leave a StubBroker without the dead letters of this test, which its ``join`` would raise."""
-    if not _broker_kinds.is_stub(broker):
+    if _broker_kinds.kind_of(broker) != _broker_kinds.STUB:
         yield
         return
     before = {queue: list(letters) for queue, letters in broker.dead_letters_by_queue.items()}
@@ -130,7 +130,7 @@ class DramatiqJobs(Jobs):
     def _add_dead_letter(self, message: LeasedMessage) -> bool:
         """To those of a StubBroker; those of another broker are on its server."""
         broker, job = self._proxy.broker, message.lease.job
-        if _broker_kinds.is_stub(broker):
+        if _broker_kinds.kind_of(broker) == _broker_kinds.STUB:
             _broker_kinds.add_dead_letter(
                 broker, job.queue, job.payload, message=message, name=job.id
             )
