@@ -62,6 +62,7 @@ def _number(word: bytes) -> float | None:
 NONE = {b"", b"-"}
 READERS: dict[str, Callable[[Any], Any]] = {
     "str": decode,
+    "str | None": lambda word: None if word in NONE else decode(word),
     "int": int,
     "float": float,
     "bool": b"1".__eq__,
@@ -74,7 +75,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 OF_NAME = {"job_id": decode_job}
 
 
-def _read(row: type, names: str, words: Iterable[Any]) -> dict[str, Any]:
+def read(row: type, names: str, words: Iterable[Any]) -> dict[str, Any]:
     """Read the named fields of a row, one from each word; more words may follow."""
     types = row.__annotations__
     pairs = zip(names.split(), words, strict=False)
@@ -85,7 +86,7 @@ def _job(row: type, names: str, text: bytes) -> tuple[dict[str, Any], list[bytes
     """Read a job and its payload; also return all words of the head."""
     head, _, payload = text.partition(b"\n")
     words = head.split(b" ")
-    return _read(row, names, words) | in_a_list(payload), words
+    return read(row, names, words) | in_a_list(payload), words
 
 
 def running(row: bytes, now: float) -> RunningJob:
@@ -132,7 +133,7 @@ def queue(row: bytes, now: float) -> QueueRow:
     names = "queue waiting running runnable concurrency capacity pause"
     last = int(fence) / FENCES_PER_SECOND or None
     idle = None if last is None else max(0.0, now - last)
-    return QueueRow(**_read(QueueRow, names, words), last_start=last, idle_seconds=idle)
+    return QueueRow(**read(QueueRow, names, words), last_start=last, idle_seconds=idle)
 
 
 def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
@@ -155,7 +156,7 @@ def task(row: bytes) -> TaskRow:
         "task average_seconds concurrency workspace_concurrency rate burst workspace_rate "
         "workspace_burst pause"
     )
-    return TaskRow(**_read(TaskRow, names, row.split(b" ")), running=0)
+    return TaskRow(**read(TaskRow, names, row.split(b" ")), running=0)
 
 
 def about(
@@ -214,7 +215,7 @@ def _worker(
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:
     *words, stamp = row
-    found = _read(PauseRow, "scope name state since waiting", words)
+    found = read(PauseRow, "scope name state since waiting", words)
     known = stamp_in(stamp.decode())
     seconds = max(0.0, now - found["since"])
     return PauseRow(**found, seconds=seconds, stored_by=known and known[1])
@@ -225,7 +226,7 @@ def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
     *words, seen = row
     counted = counts(seen)
     return WorkspaceStats(
-        **_read(WorkspaceStats, names, words),
+        **read(WorkspaceStats, names, words),
         lost=counted.get("lost", 0),
         would_block=counted.get("starts", 0),
         would_reject=counted.get("publishes", 0),
