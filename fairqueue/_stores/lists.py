@@ -161,8 +161,7 @@ class ListStore(OperatorStore):
         """
         text = "" if app is None else row_readers.app_text(app)
         digest = text and blake2b(text.encode(), digest_size=8).hexdigest()
-        digests = f"{limits or '-'}/{digest}"
-        about = row_readers.about((node, software), queues, slots, lease_seconds, digests)
+        about = row_readers.about(node, software, queues, slots, lease_seconds, limits)
         named = {"owner": encode(owner), "about": about, "digest": digest}
         if not self._call("heartbeat", **named, app=""):
             self._call("heartbeat", **named, app=text)

@@ -40,6 +40,11 @@ MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
 
 
+def _named(workspace: str, queue: str, job_id: str) -> dict[str, Any]:
+    """Name a job."""
+    return {"workspace": encode(workspace), "id": encode_job(workspace, queue, job_id)}
+
+
 class OperatorStore:
     """The operators' half of the store; ``clock`` is the scripts' time, in seconds."""
 
@@ -246,17 +251,14 @@ class OperatorStore:
         does a running one when its lease expires or is released. A notice counts against the
         retention of dead letters, in a store of its own per workspace.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        found = self._call("cancel", workspace=encode(workspace), id=known_by)
-        return Cancelled(found.decode())
+        return Cancelled(self._call("cancel", **_named(workspace, queue, job_id)).decode())
 
     def withdraw(self, job_id: str, *, workspace: str, queue: str) -> Job | None:
         """Cancel and return a waiting or scheduled job; None: there is none, or no more.
 
         It leaves a failure notice, so its end is reported whether or not the reply arrives.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        found = self._call("withdraw", workspace=encode(workspace), id=known_by)
+        found = self._call("withdraw", **_named(workspace, queue, job_id))
         return replies.job(job_id, queue, found[0]) if found else None
 
     def locate(
@@ -306,17 +308,15 @@ class OperatorStore:
 
         UniqueKeyHeld: another job holds its unique key, so it stays dead.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        where: dict[str, Value] = {"workspace": encode(workspace), "id": known_by}
-        done = self._call("replay", **where, delay=delay_seconds, from_start=int(from_start))
+        of = _named(workspace, queue, job_id)
+        done = self._call("replay", **of, delay=delay_seconds, from_start=int(from_start))
         if isinstance(done, bytes):
             raise UniqueKeyHeld(job_id, workspace, decode_job(done))
         return bool(done)
 
     def purge_dead(self, workspace: str, queue: str, job_id: str) -> bool:
         """Delete a dead letter; False: there is none of this id."""
-        known_by = encode_job(workspace, queue, job_id)
-        return bool(self._call("purge_dead", workspace=encode(workspace), id=known_by))
+        return bool(self._call("purge_dead", **_named(workspace, queue, job_id)))
 
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float

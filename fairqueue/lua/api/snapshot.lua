@@ -2,7 +2,7 @@
 -- ARGV now names cursor count
 -- ROUTE all MERGE own
 -- RETURNS {cursor, {queue, depth}..., row...}; the cursor is 0 at the beginning and at the end;
--- row: {name, waiting, scheduled, running, limit, oldest, dead, counts, pause, weight};
+-- row: {name, waiting, scheduled, running, limit, oldest, dead, pause, weight, counts};
 -- a workspace may come more than once
 -- WRITES nothing
 local _, names, cursor, count = unpack(ARGV)
@@ -33,8 +33,8 @@ local function row(name)
   return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws),
     limits.concurrency and num(limits.concurrency) or '',
     oldest and num(now - oldest) or '', call('HLEN', K.dead_letters(name)),
-    Explain.counts_of(name),
-    own.paused and 'paused' or own.draining and 'draining' or '', num(limits.weight) }
+    own.paused and 'paused' or own.draining and 'draining' or '', num(limits.weight),
+    Explain.counts_of(name) }
 end
 
 -- What is scanned, one after the other: every workspace of which anything is known is in one.

@@ -1,14 +1,14 @@
 -- One page of the owners that gave a sign of life, and what their apps declare.
 -- ARGV now cursor count
 -- ROUTE all MERGE pages owner silent_seconds
--- RETURNS {now, cursor, owner, "seen about", ..., #digest, app, ...}: see heartbeat.lua
+-- RETURNS {now, cursor, owner, "seen digest about", ..., #digest, app, ...}: see heartbeat.lua
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 
 local following_cursor, found = unpack(call('HSCAN', K.workers(), cursor, 'COUNT', count))
 local rows, apps = { now_text, following_cursor }, {}
 for i = 1, #found, 2 do
-  local digest = match(found[i + 1], '^%S+ %S+ %S+ %S+ [^ /]*/(%S+)')
+  local digest = match(found[i + 1], '^%S+ (%S+)')
   if not find(found[i], '^#') then
     insert(rows, found[i])
     insert(rows, found[i + 1])

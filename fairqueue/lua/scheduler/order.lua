@@ -113,7 +113,7 @@ end
 
 -- Where nothing is ready; nil: no flow is in debt, and the queue has only jobs that come now.
 function Order.highest_finish_tag(node, coming)
-  local debt = call('ZREVRANGE', K.indebted(node.id), '0', '0', 'WITHSCORES')[2]
+  local debt = call('ZRANGE', K.indebted(node.id), '-1', '-1', 'WITHSCORES')[2]
   if debt or call('HLEN', K.jobs(node.queue)) > coming then return max(node.highest, debt or 0) end
   node.highest = 0
 end

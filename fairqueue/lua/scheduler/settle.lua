@@ -186,7 +186,7 @@ end
 
 -- Every member is idle: virtual time rises to where the next to come would lift it.
 function Settle.mark_node_indebted(b, finish_tag)
-  local highest = call('ZREVRANGE', K.indebted(b.id), '0', '0', 'WITHSCORES')[2]
+  local highest = call('ZRANGE', K.indebted(b.id), '-1', '-1', 'WITHSCORES')[2]
   b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
   -- One without a finish tag gets one: virtual time must not start again before it is forgotten.
   b.finish_tag = int(finish_tag or b.up.virtual_time)
