@@ -38,7 +38,6 @@ class ShardedLimits(ShardedParents, StoreBase):
         divided.
         """
         self.refuse_default_parent(limits.default)
-        self.note_spread()
         shards = self.layout.mark.most
         refuse_small("total", "", asdict(limits.total), shards)
         refuse_small("queue_default", "", asdict(limits.queue_default), shards)
@@ -77,8 +76,6 @@ class ShardedLimits(ShardedParents, StoreBase):
         """
         if scope == "default" and limits is not None:
             self.refuse_default_parent(limits)
-        if scope in WIDE:
-            self.note_spread()
         if limits is not None:
             refuse_small(scope, name, asdict(limits), self.layout.mark.most)
 

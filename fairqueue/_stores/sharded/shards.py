@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
-from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
+from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
 from fairqueue._stores.moves import Forwarding
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
@@ -67,7 +67,6 @@ class Shards:
         """Tell each engine how many servers and shards there are."""
         shards_on = Counter(shard.engine.server for shard in self._all)
         for shard in self._all:
-            shard.is_spread = len(self._all) > 1
             shard.engine.is_one_of_several = len(shards_on) > 1
             shard.engine.shards_on_server = shards_on[shard.engine.server]
 
@@ -99,17 +98,6 @@ class Shards:
     def there(self) -> tuple[Store, ...]:
         """Those that have answered since this process connected."""
         return tuple(shard for shard in self.shards if shard.engine.late_check is None)
-
-    def note_spread(self) -> None:
-        """Let each of several shards mark the limits that are wider than itself.
-
-        The only shard of a namespace does so as soon as workspaces move: until then there may be
-        processes that know no other.
-        """
-        first, *others = self.shards
-        first.is_spread = self.layout.mark.shards > 1 or (
-            bool(others) and moves_from(first.engine) is not None
-        )
 
     def later(self, call: Callable[[Store], object]) -> None:
         """Call each shard that has not answered yet as soon as it does, before any other call."""
