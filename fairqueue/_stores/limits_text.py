@@ -15,13 +15,6 @@ from fairqueue.plain import moment, printable
 
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16
-WIDE = {
-    "total": ("concurrency", "capacity", "requests"),
-    "queue_default": ("concurrency", "capacity"),
-    "queue": ("concurrency", "capacity"),
-    "task": ("concurrency", "rate", "burst"),
-}
-"""The limits of each scope that are wider than a shard: ``limits.lua`` has the same."""
 PARTS = {
     "total": ("capacity", "requests"),
     "queue_default": ("capacity",),
