@@ -12,7 +12,6 @@ from fairqueue._shards.placement import shard_of
 from fairqueue._stores.sharded import mover, shards
 from fairqueue._stores.sharded.carrier import Move
 from fairqueue._stores.store import Store
-from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import ManualClock
 from tests.shards.conftest import Namespace
 from tests.shards.test_reshard import FROM, NAMES, TO
@@ -124,11 +123,3 @@ def test_of_many_jobs_only_those_wait(
     assert pauses.slept == [0.01]
     assert seen == [len(NAMES) + 2]
     assert jobs_of(processes) == sorted([*OLD, *(f"new-{n}" for n in range(4))])
-
-
-def test_many_jobs_do_not_wait_for_ever(pauses: Pauses, moving: FairQueue) -> None:
-    """The error tells what became of the first jobs, up to one that moves."""
-    pauses.after = 99
-    with pytest.raises(PublishInterrupted) as caught:
-        moving.publish_many(new_jobs([STAYS, STAYS, MOVING, STAYS]))
-    assert len(caught.value.outcomes) == 2
