@@ -53,8 +53,6 @@ class OperatorStore:
         self._clock = clock
         self._named: dict[str, float] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self.is_spread = False
-        """Whether this is one of several shards: it marks limits that are wider than itself."""
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
@@ -139,8 +137,7 @@ class OperatorStore:
 
     def _configured(self, limits: StoredLimits) -> tuple[str, str]:
         """Write a configuration, and its digest."""
-        fields_of = limits_text.configured(limits, spread=self.is_spread)
-        fields = "".join(f"{field} {text}\n" for field, text in fields_of)
+        fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
         return fields, limits_text.digest(limits)
 
     def forget_provider_limits(self) -> int:
@@ -157,9 +154,8 @@ class OperatorStore:
 
         ConfigurationError, with nothing changed: the reserve would exceed the concurrency.
         """
-        wide = limits_text.WIDE.get(scope, ()) if self.is_spread else ()
         unset = "-" if replaces else None
-        changes = limits_text.text_of(limits, wide=wide, unset=unset) if limits else ""
+        changes = limits_text.text_of(limits, unset=unset) if limits else ""
         stands = self._call_indexed(
             "set_limits",
             scope=scope,
