@@ -19,7 +19,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
 from fairqueue._queue import FairQueue
-from fairqueue._types import Scope
 from fairqueue.dashboard import _layout
 from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize, Tokens
 from fairqueue.dashboard._actions import ACTIONS
@@ -34,6 +33,7 @@ MOST_NOTICE = 300
 EVERY_SECONDS = 2.0
 """How often an open page is updated."""
 SIGNED_OUT = "You may not look at this any more: sign in again."
+NO_SUCH_PAGE = {"Not Found": "There is no such page."}
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -200,13 +200,6 @@ class _Dashboard:
             "the name of a workspace or task, a job's id, or a part of an error",
         ).strip()
         path = await run_in_threadpool(find, self._view, text)
-        if path is None:
-            hint = await run_in_threadpool(self._view.hint, Scope.workspace(text))
-            said = (
-                f"Nothing has this name: {hint}; no job or task has it, and no error of the first "
-                "3,000 dead letters."
-            )
-            return self._problem(request, said, 404)
         return RedirectResponse(f"{base_of(request)}{path}", 303)
 
     async def _act(self, request: Request) -> Response:
@@ -257,7 +250,7 @@ class _Dashboard:
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Describe an error in a sentence."""
         if isinstance(error, HTTPException):
-            text = "There is no such page." if error.status_code == 404 else error.detail  # noqa: PLR2004
+            text = NO_SUCH_PAGE.get(error.detail, error.detail)
             return self._problem(request, text, error.status_code)
         return self._problem(
             request, str(error), 503 if isinstance(error, StoreUnavailable) else 400

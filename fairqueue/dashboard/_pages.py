@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
+from starlette.exceptions import HTTPException
+
 from fairqueue._queue import FairQueue
 from fairqueue._settings import LIMITS
 from fairqueue._types import Delivery, JobState, Scope
@@ -33,6 +35,8 @@ from fairqueue.explained import (
 from fairqueue.messages import last_line, masked, shown
 from fairqueue.operate.activity import Windows
 from fairqueue.operate.dead import filter_of
+from fairqueue.operate.jobs import locate
+from fairqueue.operate.unseen_names import hint_of_unseen, is_used
 from fairqueue.plain import seconds_in
 from fairqueue.rows import DeadFilter, DeadPage, Overview
 from fairqueue.shares import ORDERS, shares_of, state_of
@@ -61,6 +65,7 @@ CURES = {
     "worker": ("/workers", "Workers"),
 }
 """Where each kind of blocker is ended."""
+NOT_FOUND = "no job or task has it, and no error of the first 3,000 dead letters."
 T = TypeVar("T")
 Query = Mapping[str, str]
 Context = dict[str, Any]
@@ -344,21 +349,25 @@ def _running(view: View, query: Query) -> Context:
         if asked["stuck"] is None:
             raise ConfigurationError(f"stuck must be a time such as 10m, not {where['stuck']!r}")
     found = view.queue.views.running(**asked)
-    return {"found": found, "where": where, "may_cancel": view.cancellable(where)}
+    return {"found": found, "where": where, "may_cancel": partial(view.cancellable, where)}
 
 
 def _waiting(view: View, query: Query) -> Context:
     where, cursor = _choice(query), query.get("cursor", "")
     page = view.queue.views.waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
-    return {"page": page, "where": where, "may_cancel": view.cancellable(where)}
+    return {"page": page, "where": where, "may_cancel": partial(view.cancellable, where)}
 
 
 def _dead(view: View, query: Query) -> Context:
     where, cursor = _choice(query, *DEAD_FIELDS), query.get("cursor", "")
     overview = view.overview()
-    page = counted = view.dead(where, cursor, PAGE, payloads=True)
-    if where and (cursor or page.cursor):
-        counted = view.dead(where, "", MOST_COUNTED, payloads=False)
+    page = view.dead(where, cursor, PAGE, payloads=True)
+
+    def counted() -> DeadPage:
+        if cursor or page.cursor:
+            return view.dead(where, "", MOST_COUNTED, payloads=False)
+        return page
+
     return {
         "where": where,
         "fields": (*CHOICES, *DEAD_FIELDS),
@@ -451,17 +460,21 @@ PAGES: dict[str, Page] = {
 }
 
 
-def find(view: View, text: str) -> str | None:
-    """Return the page of the workspace, job, task or error of this name; None: there is none."""
-    queue = view.queue
-    if view.hint(Scope.workspace(text)) is None:
-        return f"/workspace?{urlencode({'name': text})}"
-    found = queue.views.why(text)
-    if found.state is not JobState.UNKNOWN or queue.history.list(job_id=text, most=1):
-        where = {"workspace": found.workspace} if found.workspace else {}
+def find(view: View, text: str) -> str:
+    """Return the page of the workspace, job, task or error of this name; 404: there is none."""
+    queue, of_workspace = view.queue, f"/workspace?{urlencode({'name': text})}"
+    if is_used(queue.store, Scope.workspace(text)):
+        return of_workspace
+    names = list[str]()
+    job = locate(queue.store, text, workspace=None, queue=None, names=names)
+    if job or queue.history.list(job_id=text, most=1):
+        where = {"workspace": job.workspace} if job else {}
         return f"/job?{urlencode({'id': text, **where})}"
-    if queue.views.hint(Scope.task(text)) is None:
+    if is_used(queue.store, Scope.task(text)):
         return f"/limits?{urlencode({'scope': 'task', 'name': text})}"
     if queue.dead.look(DeadFilter(error=text), n=1).letters:
         return f"/dead?{urlencode({'error': text})}"
-    return None
+    hint = hint_of_unseen(queue.store, "workspace", text, in_use=[names])
+    if hint is None:
+        return of_workspace
+    raise HTTPException(404, f"Nothing has this name: {hint}; {NOT_FOUND}")
