@@ -268,41 +268,43 @@ def _position(position: QueuePosition, found: Why) -> Context:
     }
 
 
-def _listing(columns: Sequence[Column], empty: str, pauses: str = "") -> Context:
-    """Say how a list is laid out; ``pauses``: what its rows are, where these may be paused."""
-    told = {"columns": columns, "empty": empty, "pauses": pauses, "order": ""}
-    return told | {"where": {}, "fields": ()}
+def _list(
+    columns: Sequence[Column], rows: Sequence[Any], query: Query, empty: str, **more: Any
+) -> Context:
+    """Return a page of a list; ``pauses`` says what its rows are, where these may be paused."""
+    told = {"columns": columns, "empty": empty, "pauses": "", "order": "", "where": {}}
+    return told | {"fields": ()} | _paged(rows, query) | more
 
 
 def _queues(view: View, query: Query) -> Context:
     rows = view.once("queues", view.queue.views.queues)
     demand = view.remembered.get("demand", partial(view.queue.views.demand, rows), times=10)
-    return _listing(of_queues(demand), "There are no queues.", "queue") | _paged(rows, query)
+    return _list(of_queues(demand), rows, query, "There are no queues.", pauses="queue")
 
 
 def _tasks(view: View, query: Query) -> Context:
     rows = view.once("tasks", view.queue.views.tasks)
     rows = sorted(rows, key=lambda row: (-row.running, row.task))
-    order = {"order": ": those that run most, then by name"}
-    return _listing(TASKS, "There are no tasks.", "task") | _paged(rows, query) | order
+    order = ": those that run most, then by name"
+    return _list(TASKS, rows, query, "There are no tasks.", pauses="task", order=order)
 
 
 def _workers(view: View, query: Query) -> Context:
     """Show those of a day: the silent ones first, those that have stopped last."""
     rows = view.once("every worker", partial(view.queue.views.workers, gone=True))
     rows = sorted(rows, key=lambda row: ("silent", "alive", "stopped").index(state_of_worker(row)))
-    order = {"order": ": silent ones first, stopped ones last"}
-    return _listing(WORKERS, "No worker was seen within a day.") | _paged(rows, query) | order
+    order = ": silent ones first, stopped ones last"
+    return _list(WORKERS, rows, query, "No worker was seen within a day.", order=order)
 
 
 def _pauses(view: View, query: Query) -> Context:
     rows = view.once("pauses", view.queue.pauses.list)
-    return _listing(PAUSES, "Nothing is paused or draining.") | _paged(rows, query)
+    return _list(PAUSES, rows, query, "Nothing is paused or draining.")
 
 
 def _acts(view: View, query: Query) -> Context:
     rows = view.once("acts", view.queue.acts.list)
-    return _listing(ACTS, "No operator has done anything.") | _paged(rows, query)
+    return _list(ACTS, rows, query, "No operator has done anything.")
 
 
 def _history(view: View, query: Query) -> Context:
@@ -310,15 +312,13 @@ def _history(view: View, query: Query) -> Context:
     read = partial(view.queue.history.list, most=MOST_HISTORY, **where)
     rows = view.once(f"finished {sorted(where.items())}", read)
     empty = "No such run is kept: workers with the setting history=N keep the last that ended."
-    listing = _listing(HISTORY, empty) | _paged(rows, query)
-    return listing | {"where": where, "fields": HISTORY_FIELDS}
+    return _list(HISTORY, rows, query, empty, where=where, fields=HISTORY_FIELDS)
 
 
 def _schedules(view: View, query: Query) -> Context:
     rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
     within = sum(not row.paused and (row.next or 0) < time.time() + 3600 for row in rows)
-    listing = _listing(SCHEDULES, "There is no schedule.") | _paged(rows, query)
-    return listing | {"within": within}
+    return _list(SCHEDULES, rows, query, "There is no schedule.", within=within)
 
 
 def _limits(view: View, query: Query) -> Context:
@@ -432,10 +432,10 @@ def _attempts(found: Why) -> list[Context]:
 
 
 def _doctor(view: View, _: Query) -> Context:
-    checked = view.checkup.last
-    mendable = sum(can_be_mended(finding) for finding in checked.findings or ())
+    found = view.checkup.found
+    mendable = sum(can_be_mended(finding) for finding in found.findings) if found else 0
     set_aside = view.overview().set_aside
-    return {"checked": checked, "set_aside": set_aside, "mendable": mendable}
+    return {"checked": view.checkup, "found": found, "set_aside": set_aside, "mendable": mendable}
 
 
 PAGES: dict[str, Page] = {
