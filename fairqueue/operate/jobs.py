@@ -21,6 +21,13 @@ from fairqueue._validation import (
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.progress import Progress, counted_steps, ignore
 
+WHAT_BECAME = {
+    Cancelled.REMOVED: "was removed before it started",
+    Cancelled.SIGNALLED: "is running; its worker stops it at the next lease renewal",
+    Cancelled.NOT_FOUND: "neither waits nor runs: it has ended, is dead, or never existed",
+}
+"""Of a job that was to be cancelled, in words."""
+
 
 class Jobs:
     """What operators do to single jobs, and to all that match."""

@@ -110,7 +110,7 @@ def poisoned(queue: FairQueue) -> None:
 
 @pytest.mark.usefixtures("poisoned")
 def test_dead_letters_of_all_workspaces_are_chosen(shell: Shell) -> None:
-    """By task, reason, time, and by the framework's own id."""
+    """By task, reason and time."""
 
     def found(*options: str) -> list[str]:
         letters = shell.json("dead", "list", *options)["dead_letters"]
@@ -119,8 +119,6 @@ def test_dead_letters_of_all_workspaces_are_chosen(shell: Shell) -> None:
     assert found() == ["p0", "p1", "p2"]
     assert found("--task", "mail", "--reason", "bad", "--since", "1h") == ["p0", "p1"]
     assert found("--until", "2020-01-31T12:00") == []
-    assert found("--task-id", "p1") == ["p1"]
-    assert shell.json("dead", "show", "--task-id", "p0")["workspace"] == "a"
     assert shell.json("dead", "show", "p2")["workspace"] == "c"
     counts = shell.json("dead", "count")
     assert (counts["total"], counts["counts"][0]["task"]) == (3, "mail")
@@ -144,7 +142,7 @@ def test_dead_letters_of_all_workspaces_are_ended(shell: Shell) -> None:
     assert done == {"workspace": None, "replayed": 2}
     shell.run("dead", "replay", "--task", "mail", code=2)
     shell.run("dead", "replay", "p2", "--all", code=2)
-    shell.run("dead", "purge", "--task-id", "nothing", code=1)
+    shell.run("dead", "purge", "nothing", code=1)
     shell.run("dead", "list", "--since", "yesterday", code=2)
     assert "1 job purged" in shell.run("dead", "purge", "p2").stdout
     assert shell.json("dead", "list")["dead_letters"] == []

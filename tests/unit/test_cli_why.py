@@ -54,14 +54,6 @@ def test_a_job(shell: Shell, queue: FairQueue) -> None:
     assert "no such job" in unknown
 
 
-def test_a_job_by_its_framework_s_id(shell: Shell, queue: FairQueue) -> None:
-    """It may be called --task-id; exactly one id must be passed."""
-    queue.publish(b"", queue="q", workspace="b", job_id="first")
-    assert shell.json("why", "--task-id", "first")["job_id"] == "first"
-    shell.run("why", code=2)
-    shell.run("why", "first", "--task-id", "t1", code=2)
-
-
 def test_every_blocker_has_a_sentence(shell: Shell, queue: FairQueue) -> None:
     """A pause, a rate, and every level that is at its limit."""
     queue.limits.set(Scope.workspace(NASTY), parent="org", rate=0.001)

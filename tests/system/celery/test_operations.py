@@ -155,7 +155,7 @@ def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:
 
     where = ["--namespace", shop.namespace, "--url", url]
     for sent in (waiting, scheduled):
-        told = CliRunner().invoke(main, ["cancel", "--task-id", sent.id, *where])
+        told = CliRunner().invoke(main, ["cancel", sent.id, *where])
         assert told.exit_code == 0, told.output
     told = CliRunner().invoke(main, ["cancel", "--workspace", "bob", "--yes", *where])
     assert "20 jobs removed" in told.output
