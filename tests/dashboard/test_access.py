@@ -260,7 +260,7 @@ def test_a_reader_sees_and_changes_nothing(queue: FairQueue, read_only: bool) ->
     with _visiting(site) as visitor:
         token = TOKEN if read_only else READ_TOKEN
         visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": token})
-        for path in ("/", "/workspace?name=acme", "/queues", "/pauses", "/doctor"):
+        for path in ("/", "/workspace?name=acme", "/waiting?queue=q", "/dead?queue=q", "/doctor"):
             page = visitor.page(path)
             assert "/act/" not in page
             assert "read only" in page

@@ -192,6 +192,7 @@ def test_the_search_finds_workspaces_jobs_tasks_and_errors(
     queue.publish(b"", queue="p", workspace="b", task="render")
     queue.reject(queue.claim(["p"]).leases[0], reason="ValueError: no page")
     queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
+    queue.publish(b"", queue="q", workspace="Acme Corp")
     wanted = {
         "acme corp": "/workspace?name=acme+corp",
         "job/1": "/job?id=job%2F1&workspace=acme+corp",
