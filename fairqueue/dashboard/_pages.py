@@ -87,7 +87,6 @@ class View:
     queue: FairQueue
     checkup: Checkup
     remembered: Remembered
-    label: str = ""
     name: str = ""
     """Its name among several queues."""
     names: tuple[str, ...] = ()
