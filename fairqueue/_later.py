@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Later", "explained", "rows", "sqlite3"]
+__all__ = ["Later", "explained", "rows"]
 
 
 class Later:
@@ -24,9 +24,6 @@ class Later:
 
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from fairqueue import explained, rows
 else:
     explained, rows = Later("fairqueue.explained"), Later("fairqueue.rows")
-    sqlite3 = Later("sqlite3")

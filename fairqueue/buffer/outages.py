@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from fairqueue._later import sqlite3
+from fairqueue._later import Later
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
 from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS
@@ -24,8 +24,12 @@ from fairqueue._tally import Tally
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
-from fairqueue.buffer import spool as spools
 from fairqueue.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from fairqueue.buffer import spool as spools
+else:
+    spools = Later("fairqueue.buffer.spool")  # with SQLite: most processes keep no job
 
 log = logging.getLogger("fairqueue.buffer")
 
@@ -66,7 +70,6 @@ class Outages:
         self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
         self._stopped: threading.Event | None = None
-        self._sender: Any = None
 
     def begin_in_child(self) -> None:
         """Leave the spools to the parent: their connections must not be closed here."""
@@ -82,10 +85,7 @@ class Outages:
                 self._stopped.set()
             for spool in self._spools:
                 spool.close()
-            sender = self._sender
             self._begin()
-        if sender is not None:
-            sender.close()
 
     # A publish
 
@@ -182,7 +182,7 @@ class Outages:
                 if not self._spools:
                     self._spools.append(spools.new_in(self._folder, self._store.store_id))
                 self._spools[0].put(jobs)
-            except (OSError, sqlite3.Error) as reason:
+            except (OSError, spools.Error) as reason:
                 error.args = (f"{error}; {self._folder} cannot keep the job: {reason}",)
                 raise error from reason
             self._rows += len(jobs)
@@ -223,15 +223,18 @@ class Outages:
         of_parents = {spool.path for spool in _of_parents}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
         for path in set(found) - of_parents:
-            with suppress(sqlite3.Error, OSError), self._lock:  # it is in use, or cannot be read
+            with suppress(spools.Error, OSError), self._lock:  # it is in use, or cannot be read
                 if stopped is None or not stopped.is_set():
                     self._spools.append(spools.Spool(path))
 
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls."""
-        for spool in list(self._spools):
-            self._send_all(spool)
-            spools.change(spool.path, spools.CHECKPOINT)
+        if not self._spools:
+            return
+        with self._clone() as self._sender:
+            for spool in list(self._spools):
+                self._send_all(spool)
+                spools.change(spool.path, spools.CHECKPOINT)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
@@ -261,8 +264,7 @@ class Outages:
         numbers = [(each.number,) for each in kept]
         spool.change(spools.SENT, numbers)
         try:
-            self._sender = sender = self._sender or self._clone()
-            sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
+            self._sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
             shard = self._store.expected_home(kept[0].job.workspace)

@@ -10,6 +10,7 @@ import fcntl
 import os
 import secrets
 import shlex
+import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -18,13 +19,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairqueue._later import sqlite3
 from fairqueue._publish.capacity_wait import waited
 from fairqueue._stores.publishes import BYTES_AT_ONCE, PUBLISHED_AT_ONCE
 from fairqueue._threads import native_lock
 from fairqueue._types import Admission, Job
 from fairqueue.errors import ConfigurationError
 
+Error = sqlite3.Error
 JOB = "id, workspace, queue, task, payload, priority, delay_seconds, expires_seconds"
 RULES = "unique_key, unique_for, without_workspace, other_id, is_new"
 OF_JOB, OF_RULES = JOB.split(", "), RULES.split(", ")

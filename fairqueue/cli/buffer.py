@@ -50,9 +50,8 @@ def _list(path: Path) -> Answer:
         for each in _kept(path)
     ]
     cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
-    return Answer(
-        {"jobs": rows}, table(HEAD, cells, right=HEAD[5:]) if rows else "No job is buffered."
-    )
+    text = table(HEAD, cells, right=HEAD[5:]) if rows else "No job is buffered."
+    return Answer({"jobs": rows}, text)
 
 
 def _each(path: Path, do: Callable[[Path], Any]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def test_only_the_first_publish_waits_for_a_silent_server(
     payloads(queue)
     server.freeze()
     publish(queue, "first")
-    queue.registry._until.clear()
+    queue.registry._answers.clear()
     queue.registry._looked_until = 0.0  # some seconds later
     began = time.monotonic()
     publish(queue, "a", "b", "c")
@@ -445,16 +445,6 @@ def test_two_queues_of_a_process_share_a_directory(
     other = Outages(settings, queue.store, queue.clone, queue.tally)
     other.adopt()
     assert other.counts()[:2] == (0, 0)
-
-
-def test_a_database_of_another_program_is_left_alone(queue: FairQueue, folder: Path) -> None:
-    """It lies in the same directory."""
-    path = folder / "shop.db"
-    with closing(sqlite3.connect(path)) as db, db:
-        db.execute("CREATE TABLE orders (number INTEGER)")
-    before = path.read_bytes()
-    queue.outages.adopt()
-    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
