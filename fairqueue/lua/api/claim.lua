@@ -70,7 +70,7 @@ else
 end
 Idempotency.keep(owner, number, lost .. '|' .. reply[3] .. '|' .. concat(fences, ' '),
   lease_seconds)
-if made('set_aside')[1] then reply[3] = reply[3] .. ' ' .. Shard.told() end
+if S.set_aside[1] then reply[3] = reply[3] .. ' ' .. Shard.told() end
 if not stands then return reply end
 for _, stand in ipairs(stands) do
   stand.is_closed = not Limits.is_open(Records.node(stand.queue))

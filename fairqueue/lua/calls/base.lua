@@ -23,7 +23,7 @@ local function new_state()
     look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
     at_work = false, -- the lease, timer or flow at which the call works, in case it fails
     added_job = false, -- the id of the job that it stored last, for the same reason
-    has_read = false, -- whether there may be anything to write at the end
+    has_read = false, -- whether what few calls need was made, so that there may be more to write
     -- how much has been done besides the call's own n
     steps_taken = 0, looks_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
@@ -33,41 +33,40 @@ local function new_state()
     fields = false, -- of the shard's hash: those that were read when the call began
   }
 end
--- What few calls need, and tables of the call's own, each made when it is first needed: S has place
--- for 32 names, and one more would double it.
-local TABLE, READ = 'table', 'read'
+-- What most calls need that change more than a lane: made together, when one of them is first needed.
+local function add_records(state)
+  state.has_read = true
+  -- what was read, and is written at the end
+  state.workspaces, state.nodes, state.shared_limits = {}, {}, {}
+  state.changed_fields = { nil, nil, nil, nil, nil, nil, nil, nil } -- of the shard's hash: field, text, ...
+  state.touched_queues = {} -- whose token must be checked
+  state.due_queues = {} -- when time will bring something to a queue
+  state.set_aside = {} -- {kind, name, text} of what could not be read, or was not found
+  -- what has been done, for a call that fails: see commit.lua
+  state.taken_jobs = {} -- {workspace, queue, priority, element}
+  state.touched_leases = {} -- granted or dropped
+  state.granted = {} -- leases that are still to be written
+  state.words = {} -- one table for all commands: another one each would cost more
+  state.averages = {}
+end
+-- What few calls need, each made when it is first needed: S has place for 32 names, and one more
+-- would double it.
+local TABLE = 'table'
 local STATE = {
   stored_by = '', -- the process that stores limits; none for those of a provider
   queue_names = false, flow_of_many = false,
-  -- what was read, and is written at the end
-  workspaces = READ, nodes = READ, shared_limits = READ,
-  changed_fields = READ, -- of the shard's hash: field, text, ...
-  touched_queues = READ, -- whose token must be checked
-  due_queues = READ, -- when time will bring something to a queue
-  set_aside = READ, -- {kind, name, text} of what could not be read, or was not found
-  -- what has been done, for a call that fails: see commit.lua
-  taken_jobs = TABLE, -- {workspace, queue, priority, element}
-  touched_leases = TABLE, -- granted or dropped
-  granted = TABLE, -- leases that are still to be written
-  words = TABLE, -- one table for all commands: another one each would cost more
-  limits_of = TABLE, limits_by_text = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  limits_of = TABLE, limits_by_text = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }
 local NOTHING = {}
 local NEW_STATE = { __index = function(state, name)
   local first = STATE[name]
-  if first ~= TABLE and first ~= READ then return first end
-  state.has_read = state.has_read or first == READ
-  first = {}
-  state[name] = first
-  return first
+  if first == TABLE then state[name] = {}
+  elseif first == nil then add_records(state)
+  else return first end
+  return state[name]
 end }
-
--- A table of S, or an empty one if nothing has made it.
-local function made(name)
-  return rawget(S, name) or NOTHING
-end
 
 -- The numbers of a packed record; nil: it cannot be read, or is not there.
 local function unpacked(form, text)

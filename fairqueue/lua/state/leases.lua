@@ -108,7 +108,7 @@ end
 
 -- Write the leases that were granted: what all of them share takes one command.
 function Leases.save_granted()
-  local granted = made('granted')
+  local granted = S.granted
   if not granted[1] then return end
   LeaseRecords.grant_all(granted, now + granted[1].length)
   for i = 1, #granted do granted[i].is_whole = true end

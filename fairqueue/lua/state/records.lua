@@ -100,7 +100,7 @@ end
 -- All that have changed: up to 50 in one command.
 function Records.save_workspaces()
   local fields = {}
-  for name, ws in pairs(made('workspaces')) do
+  for name, ws in pairs(S.workspaces) do
     local n, is_left = #fields, ws.flows[1] or ws.others or ws.timer
     if not ws.dirty or ws.is_unread or n >= 100 or not is_left then Records.save_workspace(ws)
     else fields[n + 1], fields[n + 2] = name, WorkspaceRecords.text(ws) end
@@ -172,10 +172,10 @@ end
 
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
-  if #made('set_aside') > 0 or meta_unread then Shard.save_aside() end
+  if S.set_aside[1] or meta_unread then Shard.save_aside() end
   Records.save_workspaces()
-  for _, node in pairs(made('nodes')) do Records.save_node(node) end
-  for _, shared in pairs(made('shared_limits')) do SharedLimitRecords.save(shared) end
+  for _, node in pairs(S.nodes) do Records.save_node(node) end
+  for _, shared in pairs(S.shared_limits) do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 
