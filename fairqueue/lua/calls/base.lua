@@ -1,6 +1,6 @@
 -- The beginning of the library: short names, the state of one call, the time and the shard's
 -- record. A server fetches nothing from its own tables while it loads a library, so a call does.
-local call, format, match, gmatch, find, concat, insert, max, min
+local call, format, match, gmatch, find, sub, concat, insert, max, min
 -- Of one call: its arguments, and P, with which its keys begin; the time in seconds since 1970, by
 -- a clock of the shard that does not go back, and as text, since formatting a number costs as much
 -- as a command; the shard's record as it was read, see shard.lua; and S, what modules keep until
@@ -13,7 +13,8 @@ local FORMAT, META = '2', '<dddddddd' -- see shard.lua
 local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
 local NUMBERS_END = 9007199254740992 -- above every fence, tag and number of a call
-local NO_META = ('\0'):rep(PACKED) .. '- - - format=' .. FORMAT
+local FORMAT_END = ' format=' .. FORMAT
+local NO_META = ('\0'):rep(PACKED) .. '- - -' .. FORMAT_END
 
 -- What S has when a call begins: more than 16 names, so that it does not grow, which costs more.
 local function new_state()
@@ -84,7 +85,7 @@ end
 function begin_call(keys, arguments)
   if not call then
     call, format, match = redis.call, string.format, string.match
-    gmatch, find = string.gmatch, string.find
+    gmatch, find, sub = string.gmatch, string.find, string.sub
     concat, insert, max, min = table.concat, table.insert, math.max, math.min
   end
   ARGV, P = arguments, keys[2]
@@ -102,11 +103,11 @@ end
 -- time go on from its last beat: what Redis's clock falls behind that is added to it from then on.
 -- Return the refusal of another release's keys.
 local function open_shard(...)
-  S = setmetatable(new_state(), NEW_STATE)
   local found, one, other = call('HMGET', K.shard(), 'record', 'settings', ...), ...
+  S = setmetatable(new_state(), NEW_STATE)
   S.fields = { [one or ''] = found[3], [other or ''] = found[4], settings = found[2] }
   meta_text, meta_unread = found[1] or NO_META, nil
-  if #meta_text < #NO_META or meta_text:sub(-#FORMAT - 8) ~= ' format=' .. FORMAT then
+  if #meta_text < #NO_META or sub(meta_text, -#FORMAT_END) ~= FORMAT_END then
     local written = match(meta_text, ' format=(%d+)$')
     if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
     meta_text, meta_unread = NO_META, meta_text
@@ -116,7 +117,7 @@ local function open_shard(...)
   if not (beat + offset + last_window < LAST_TIME) then -- damaged; also what is no number
     meta_text, meta_unread, beat, offset, last_window = NO_META, meta_text, 0, 0, 0
   end
-  offset = max(0, offset, beat - now)
+  if beat - now > offset then offset = beat - now end
   if offset > 0 then
     now = now + offset
     now_text = num(now)

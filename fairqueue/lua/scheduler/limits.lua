@@ -91,7 +91,7 @@ function Limits.merged(part, text)
   local settings = S.settings or Limits.settings()
   limits = { weight = 1, burst = 1 }
   for name, value in pairs(settings[part] or NOTHING) do limits[name] = value end
-  limits = Limits.read(text, limits)
+  if text ~= '' then limits = Limits.read(text, limits) end
   if settings.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   limits = Limits.complete(limits)

@@ -99,13 +99,15 @@ end
 
 -- All that have changed: up to 50 in one command.
 function Records.save_workspaces()
-  local fields = {}
+  local fields, n = { nil, nil, nil, nil }, 0
   for name, ws in pairs(S.workspaces) do
-    local n, is_left = #fields, ws.flows[1] or ws.others or ws.timer
-    if not ws.dirty or ws.is_unread or n >= 100 or not is_left then Records.save_workspace(ws)
-    else fields[n + 1], fields[n + 2] = name, WorkspaceRecords.text(ws) end
+    if not ws.dirty or ws.is_unread or n >= 100 or not (ws.flows[1] or ws.others or ws.timer) then
+      Records.save_workspace(ws)
+    else
+      fields[n + 1], fields[n + 2], n = name, WorkspaceRecords.text(ws), n + 2
+    end
   end
-  if #fields > 0 then call('HSET', K.workspaces(), unpack(fields)) end
+  if n > 0 then call('HSET', K.workspaces(), unpack(fields)) end
 end
 
 -- A workspace of which nothing is left leaves no record.
@@ -162,8 +164,7 @@ function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
   local text = struct.pack(QUEUE_NODE, node.virtual_time, node.max_stride, node.highest,
-    node.least_debt, tonumber(node.last_start), tonumber(node.start_interval),
-    tonumber(node.last_fence))
+    node.least_debt, node.last_start + 0, node.start_interval + 0, node.last_fence + 0)
   if node.resumed ~= '' then text = text .. '~' .. node.resumed end
   if node.unused then text = text .. '/' .. node.unused end
   if node.is_new then Shard.remove('queues') end

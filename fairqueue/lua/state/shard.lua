@@ -58,7 +58,7 @@ end
 -- 64 it leaves the number of its shard, so no two shards issue the same.
 function Shard.fence_after(last)
   local above = max(last, now * 1000000)
-  return above - above % SHARDS_MOST + SHARDS_MOST + match(P, ':(%d+)}:$')
+  return above - above % SHARDS_MOST + SHARDS_MOST + match(P, '%d+', -4)
 end
 
 function Shard.next_fence()
