@@ -37,8 +37,8 @@ local function serve_and_save()
     if not ws then break end
     local l, record, has_passed = Leases.grant(ws, flow, owner, lease_seconds)
     if l then
-      l.early = early ~= '' and find(' ' .. early .. ' ', ' ' .. l.task .. ' ', 1, true)
-        and not Permits.needed(l.queue, l.task)
+      local acks_early = early ~= '' and find(' ' .. early .. ' ', ' ' .. l.task .. ' ', 1, true)
+      l.early = acks_early and not Permits.needed(l.queue, l.task)
       fences[#fences + 1] = l.fence
       reply[#reply + 1] = Idempotency.told(l)
       reply[#reply + 1] = record

@@ -78,8 +78,10 @@ local function num(number)
   return format('%.17g', number)
 end
 
+-- Most small numbers are counts.
+local INTS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', '10', [0] = '0' }
 local function int(number)
-  return format('%d', number)
+  return INTS[number] or format('%d', number)
 end
 
 function begin_call(keys, arguments)

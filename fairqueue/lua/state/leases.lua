@@ -98,7 +98,7 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   call('SADD', K.slots(ws.name), l.fence)
   if ws.usage then ws.usage = ws.usage + 1 end
   local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)
-  node.last_fence, node.dirty = l.fence, true
+  node.last_fence, node.dirty = S.meta.fence, true
   Leases.record_start(ws, node)
   Settle.start(ws, flow, cost, guess)
   if keys then Settle.shared_limits(keys) end
@@ -134,7 +134,7 @@ function Leases.held_for(l, until_then)
 end
 
 function Leases.worked(l, seconds)
-  return Fairness.worked(Fairness.microseconds(seconds), Leases.held_for(l))
+  return Fairness.microseconds(Fairness.worked(seconds, now - l.claimed))
 end
 
 -- Each with what its owner reports; a workspace is settled once, after its last.

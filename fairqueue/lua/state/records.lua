@@ -100,7 +100,7 @@ end
 -- All that have changed: up to 50 in one command.
 function Records.save_workspaces()
   local fields, n = { nil, nil, nil, nil }, 0
-  for name, ws in pairs(S.workspaces) do
+  for name, ws in next, S.workspaces do
     if not ws.dirty or ws.is_unread or n >= 100 or not (ws.flows[1] or ws.others or ws.timer) then
       Records.save_workspace(ws)
     else
@@ -141,7 +141,8 @@ function Records.node(queue)
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
     virtual_time = virtual_time, max_stride = max_stride, highest = highest,
     least_debt = least_debt, last_start = last_start, start_interval = start_interval,
-    last_fence = last_fence, resumed = resumed or '', unused = unused ~= '' and unused or nil }
+    last_fence = last_fence, resumed = resumed or '' } -- and its limits: 16 fields
+  if unused and unused ~= '' then node.unused = unused end
   S.nodes[queue] = node
   return node
 end
@@ -175,8 +176,8 @@ end
 function Records.save()
   if S.set_aside[1] or meta_unread then Shard.save_aside() end
   Records.save_workspaces()
-  for _, node in pairs(S.nodes) do Records.save_node(node) end
-  for _, shared in pairs(S.shared_limits) do SharedLimitRecords.save(shared) end
+  for _, node in next, S.nodes do Records.save_node(node) end
+  for _, shared in next, S.shared_limits do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 

@@ -13,7 +13,7 @@
 --     limit per workspace), paused, rate, task_rate (its task's per workspace), busy (nothing waits
 --     here, some of it runs), idle, idle_with_debt (idle, and its finish tag is ahead of virtual
 --     time), put_off (see Select.clear), failed (see commit.lua)
---   arrival: its position among equal tags, '-' unless it is in the ready set
+--   arrival: its position among equal tags, in 15 digits; '-' unless it is in the ready set
 --   lanes: the priorities in use, each with + where jobs have come back; a space and
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
