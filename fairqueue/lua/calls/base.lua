@@ -34,20 +34,23 @@ local function new_state()
     fields = false, -- of the shard's hash: those that were read when the call began
   }
 end
--- What most calls need that change more than a lane: made together, when one of them is first needed.
+-- What calls need that change more than a lane: made together, when one of them is first needed, at
+-- the size that most have.
 local function add_records(state)
   state.has_read = true
   -- what was read, and is written at the end
-  state.workspaces, state.nodes, state.shared_limits = {}, {}, {}
-  state.changed_fields = { nil, nil, nil, nil, nil, nil, nil, nil } -- of the shard's hash: field, text, ...
+  state.workspaces = {}
+  state.nodes = {}
+  state.shared_limits = {}
+  state.changed_fields = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil } -- field, text, ...
   state.touched_queues = {} -- whose token must be checked
   state.due_queues = {} -- when time will bring something to a queue
   state.set_aside = {} -- {kind, name, text} of what could not be read, or was not found
   -- what has been done, for a call that fails: see commit.lua
-  state.taken_jobs = {} -- {workspace, queue, priority, element}
-  state.touched_leases = {} -- granted or dropped
-  state.granted = {} -- leases that are still to be written
-  state.words = {} -- one table for all commands: another one each would cost more
+  state.taken_jobs = { nil } -- {workspace, queue, priority, element}
+  state.touched_leases = { nil, nil } -- granted or dropped
+  state.granted = { nil } -- leases that are still to be written
+  state.words = { nil, nil, nil, nil } -- one table for all commands, since another each costs more
   state.averages = {}
 end
 -- What few calls need, each made when it is first needed: S has place for 32 names, and one more

@@ -17,8 +17,12 @@ local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 
 function Limits.settings()
-  local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING
-  if text ~= '{}' then done, settings = pcall(cjson.decode, text) end
+  local text = S.fields.settings or Limits.note()
+  if text == '{}' then
+    S.settings = NOTHING
+    return NOTHING
+  end
+  local done, settings = pcall(cjson.decode, text)
   done = done and type(settings) == 'table'
   for part in pairs(OF_ALL) do
     done = done and (not settings[part] or type(settings[part]) == 'table')

@@ -170,7 +170,8 @@ function Leases.finish_all(finishes, owner)
     n = n + 1
     fences[n], endings[n], worked[n] = fence, ending, seconds
   end
-  local texts, lost, ended, seconds = call('HMGET', K.leases(), unpack(fences)), '', {}, {}
+  local texts, lost = call('HMGET', K.leases(), unpack(fences)), ''
+  local ended, seconds = { nil }, { nil }
   for i = 1, n do
     local fence, l = fences[i], nil
     l = texts[i] and not ended[fence] and Leases.held_as(fence, texts[i], owner)
