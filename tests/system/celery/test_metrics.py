@@ -64,8 +64,8 @@ def test_a_worker_without_the_setting_serves_nothing(shop: Any) -> None:
     worker = shop.worker("-P", "solo", url=shop.url()).ready()
     assert "metrics of this worker" not in worker.log.read_text()
     publisher = shop.publisher()
-    publisher.send("work", 0, workspace="ada")
     publisher.send("work", 0, workspace="bea", kwargs={"seconds": "no number"})
+    publisher.send("work", 0, workspace="ada")
     shop.ledger.wait("end", 1)
     worker.stop()
     with shop.core() as core:
