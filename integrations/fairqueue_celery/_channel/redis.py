@@ -113,13 +113,9 @@ class Channel(TaskQueues, stock.Channel):
 
     # Queues
 
-    def _has_queue(self, queue: str, **kwargs: Any) -> bool:
+    def _has_queue(self, queue: str, **_: Any) -> bool:
         """Whether a plain queue has messages; kombu puts no prefix before the keys of EXISTS."""
-        if not self.broker.keyprefix or self.broker.kinds.is_task_queue(queue):
-            return bool(super()._has_queue(queue, **kwargs))
-        keys = [self._q_for_pri(queue, step) for step in self.priority_steps]
-        with self.conn_or_acquire() as client:
-            return bool(client.exists(*(f"{self.global_keyprefix}{key}" for key in keys)))
+        return self.broker.kinds.is_task_queue(queue) or self._size(queue) > 0
 
     def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:
         self._tables.pop(exchange, None)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from kombu.transport import redis as stock
 
 from fairqueue import ConfigurationError, Settings
-
-logger = logging.getLogger("fairqueue_celery.options")
 
 CLIENT_OPTIONS = (
     "client_name",
@@ -74,7 +70,7 @@ KOMBU_OPTIONS = frozenset(
 )
 
 ignored: dict[str, str] = {}
-"""Those of them that this process was given; logged once, and when a worker is ready."""
+"""Those of them that this process was given; logged when a worker is ready."""
 
 
 def split_options(
@@ -94,7 +90,8 @@ def split_options(
             "option 'master_name' is for Redis Sentinel, and this is the URL of one Redis primary: "
             "leave it out, or use fairqueue+sentinel://host:26379,…/0"
         )
-    _log_meaningless(set(kombu_options) - (SENTINEL_OPTIONS if of_sentinels else set()))
+    used = SENTINEL_OPTIONS if of_sentinels else frozenset()
+    ignored.update({n: why for n, why in MEANINGLESS.items() if n in kombu_options.keys() - used})
     for name in set(kombu_options) & set(query) & set(CLIENT_OPTIONS):
         kombu_options[name] = _number(name, kombu_options[name])
     if prefix := kombu_options.get("global_keyprefix"):
@@ -142,9 +139,3 @@ def _number(name: str, value: Any) -> Any:
         return float(value) if "." in value else int(value)
     except ValueError:
         raise ConfigurationError(f"option {name!r} in the broker URL must be a number") from None
-
-
-def _log_meaningless(names: AbstractSet[str]) -> None:
-    for name in sorted(names & set(MEANINGLESS) - set(ignored)):
-        ignored[name] = MEANINGLESS[name]
-        logger.info("option %r has no effect on task queues: %s", name, MEANINGLESS[name])

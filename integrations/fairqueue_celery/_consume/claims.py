@@ -78,6 +78,7 @@ class Claims:
 
     def __init__(self, core: FairQueue, leases: HeldLeases, channel: Any) -> None:
         self._core, self._leases, self._channel = core, leases, channel
+        self._worker: Any = None  # once its channel is that of a worker, it stays that
         self.queues: list[str] = []
         self._ahead: deque[Waiting] = deque()
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
@@ -142,8 +143,9 @@ class Claims:
     @property
     def pool(self) -> Any:
         """Whose processes the jobs occupy: the worker's, else the channel's consumer takes them."""
-        worker = worker_of(self._channel)
-        return self if worker is None else worker
+        if self._worker is None:
+            self._worker = worker_of(self._channel)
+        return self if self._worker is None else self._worker
 
     def _room(self) -> tuple[int, int]:
         """Processes, and jobs that can start now; without any, jobs are taken one by one."""

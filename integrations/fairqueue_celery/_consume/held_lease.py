@@ -27,6 +27,8 @@ class HeldLease:
     """One lease, its job's run and what was decided about it."""
 
     lease: Lease
+    fence: int
+    """The fencing token of the lease."""
     owner: Claims | None
     """The claims that delivered it."""
     pool: object
@@ -64,11 +66,6 @@ class HeldLease:
     """It counts as a job in its pool."""
     batch_size: int = 1
     """Jobs that run together with it, and share their worker-seconds."""
-
-    @property
-    def fence(self) -> int:
-        """The fencing token of the lease."""
-        return self.lease.fence
 
     @property
     def running(self) -> bool:

@@ -57,11 +57,10 @@ class HubDriver:
 
     def _deliver_next(self, held: HeldLease) -> float:
         """Deliver to the process that is free now; return when the next step is due."""
-        for claims in self._claims:
-            if claims is held.owner:
-                claims.deliver_next()
-                return claims.due_in() or 0.0
-        return 0.0
+        if held.owner is None or held.owner not in self._claims:
+            return 0.0
+        held.owner.deliver_next()
+        return held.owner.due_in() or 0.0
 
     def _end_poll(self) -> None:
         with contextlib.suppress(OSError):  # full, so the loop will wake; or closed

@@ -73,7 +73,7 @@ class HeldLeases:
         self, lease: Lease, owner: Claims | None, pool: object, *, acked_early: bool = False
     ) -> HeldLease:
         """Hold a lease that was just claimed, and keep it renewed."""
-        held = HeldLease(lease, owner, pool, acked_early=acked_early)
+        held = HeldLease(lease, lease.fence, owner, pool, acked_early=acked_early)
         with self._lock:
             self._held[lease.fence] = held
             self._count[pool] += 1

@@ -107,7 +107,7 @@ def _read_time_limits(fields: Any) -> None:
     Celery unpacks them in its event loop: after an error there the job never ends.
     """
     given = fields.get("timelimit")
-    if given is None:
+    if given is None or given == [None, None]:
         return
     if not isinstance(given, list | tuple):
         raise TypeError

@@ -115,13 +115,16 @@ class Shop:
         *options: str,
         url: str = "",
         results: bool = False,
+        workers: int = 1,
         **settings: object,
     ) -> Publisher:
-        """Start a worker; return a producer with the same URL, which may have results, too."""
+        """Start workers; return a producer with the same URL, which may have results, too."""
         url = url or self.url(**settings)
         if results:
             self.config = {**self.config, "result_backend": url}
-        self.worker("-P", pool, "-c", str(processes), *options, url=url).ready()
+        how = ("-P", pool, "-c", str(processes), *options)
+        for worker in [self.worker(*how, url=url) for _ in range(workers)]:
+            worker.ready()
         return self.publisher(url, **({"backend": url} if results else {}))
 
     def control(self, publisher: Publisher, *workers: Worker) -> Any:

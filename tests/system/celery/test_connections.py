@@ -69,9 +69,8 @@ def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> N
 
 def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
     """SIGQUIT: a late-acked task is aborted and runs again elsewhere as its first delivery."""
-    url = shop.url(max_deliveries=1, lease_seconds=300)
-    worker = shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open("prefork", 1, max_deliveries=1, lease_seconds=300)
+    [worker] = shop.workers
     publisher.send("work_late", 1, kwargs={"seconds": 60}, workspace="ada")
     shop.ledger.wait("start", 1)
     inspect = shop.control(publisher).inspect(timeout=60, limit=1)
@@ -79,7 +78,7 @@ def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
 
     worker.process.send_signal(signal.SIGQUIT)
     worker.process.wait(60)
-    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
+    shop.open("prefork", 1, max_deliveries=1, lease_seconds=300)
     shop.ledger.wait("start", 2)
 
     assert not shop.ledger.lines("end")

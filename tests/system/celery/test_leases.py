@@ -15,25 +15,18 @@ import pytest
 from tests.system.ledger import wait_for
 
 
-def two_workers(shop: Any, url: str) -> tuple[Any, Any]:
-    first = shop.worker("-P", "prefork", "-c", "1", url=url)
-    second = shop.worker("-P", "prefork", "-c", "1", url=url)
-    return first.ready(), second.ready()
-
-
 def holder(shop: Any) -> Any:
-    """The worker whose child runs the job."""
-    [start] = shop.ledger.lines("start")
-    stat = Path(f"/proc/{start['pid']}/stat").read_text()
-    parent = int(stat.rsplit(")", 1)[1].split()[1])
-    return next(worker for worker in shop.workers if worker.pid == parent)
+    """The worker that runs the job, itself or in a child."""
+    workers = {worker.pid: worker for worker in shop.workers}
+    pid = shop.ledger.lines("start")[0]["pid"]
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return workers.get(pid) or workers[int(stat.rsplit(")", 1)[1].split()[1])]
 
 
 def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
     """A late-acked, CPU-bound task of 8 s runs once with a lease of 3 s and an idle worker."""
-    url = shop.url(lease_seconds=3)
-    two_workers(shop, url)
-    shop.publisher(url).send("compute_late", 1, kwargs={"seconds": 8}, workspace="ada")
+    publisher = shop.open("prefork", 1, workers=2, lease_seconds=3)
+    publisher.send("compute_late", 1, kwargs={"seconds": 8}, workspace="ada")
 
     shop.ledger.wait("end", 1)
     time.sleep(0.5)
@@ -45,9 +38,8 @@ def test_a_task_longer_than_its_lease_runs_once(shop: Any) -> None:
 @pytest.mark.story
 def test_a_killed_workers_late_acked_job_runs_again(shop: Any) -> None:
     """After kill -9 of its worker a late-acked job runs again within 8 s (the lease is 3 s)."""
-    url = shop.url(lease_seconds=3)
-    two_workers(shop, url)
-    shop.publisher(url).send("work_late", 1, kwargs={"seconds": 1.5}, workspace="ada")
+    publisher = shop.open("prefork", 1, workers=2, lease_seconds=3)
+    publisher.send("work_late", 1, kwargs={"seconds": 1.5}, workspace="ada")
     shop.ledger.wait("start", 1)
 
     holder(shop).kill()
@@ -76,11 +68,11 @@ def kill_group(worker: Any) -> None:
     worker.process.wait()
 
 
-@pytest.mark.parametrize(("pool", "seconds"), [("prefork", 0.03), ("threads", 0.03)])
-def test_no_early_acked_task_starts_twice(shop: Any, pool: str, seconds: float) -> None:
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_no_early_acked_task_starts_twice(shop: Any, pool: str) -> None:
     """Each is started at most once; what did not begin runs on the next worker."""
     url = shop.url(lease_seconds=LEASE_SECONDS, max_deliveries=9)
-    publisher, kwargs = shop.publisher(), {"seconds": seconds}
+    publisher, kwargs = shop.publisher(), {"seconds": 0.03}
     for n in range(JOBS * KILLS):
         publisher.send("work", n, kwargs=kwargs, workspace="ada")
     for kills in range(KILLS):
@@ -98,15 +90,11 @@ def test_no_early_acked_task_starts_twice(shop: Any, pool: str, seconds: float) 
 
 def test_several_workers_share_without_doubling(shop: Any) -> None:
     """Three workers, one killed and replaced: all late-acked jobs run, limits hold."""
-    url = shop.url(workspace_concurrency=2, lease_seconds=2)
-    workers = [shop.worker("-P", "prefork", "-c", "2", url=url) for _ in range(3)]
-    for worker in workers:
-        worker.ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open(workers=3, workspace_concurrency=2, lease_seconds=2)
     for n in range(90):
         publisher.send("work_late", n, kwargs={"seconds": 0.03}, workspace=f"t{n % 3}")
     shop.ledger.wait("start", 15)
-    workers[0].kill()
+    shop.workers[0].kill()
 
     wait_for(lambda: len({row["n"] for row in shop.ledger.lines("end")}) == 90, seconds=40)
 

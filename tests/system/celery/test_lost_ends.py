@@ -24,9 +24,8 @@ def test_a_result_that_is_refused_holds_no_slot(shop: Any, pool: str) -> None:
             "result_backend": results.url.replace("unix://", "redis+socket://"),
             "result_backend_transport_options": {"retry_policy": {"max_retries": 0}},
         }
-        url = shop.url(workspace_concurrency=1)
-        worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
-        publisher = shop.publisher(url)
+        publisher = shop.open(pool, workspace_concurrency=1)
+        [worker] = shop.workers
         for n in range(3):
             publisher.send("work", n, workspace="ada")
             publisher.send("work_late", n, workspace="bob")

@@ -35,9 +35,8 @@ def _acked(worker: Any) -> float:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
 def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
     """Once each, whichever process or thread runs it; a retry and a failure as what they are."""
-    url = shop.url(metrics_bind=f"127.0.0.1:{free_port()}")
-    worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
-    publisher = shop.publisher()
+    publisher = shop.open(pool, metrics_bind=f"127.0.0.1:{free_port()}")
+    [worker] = shop.workers
     for n in range(TASKS):
         publisher.send("work", n, workspace="ada")
     publisher.send("flaky", 0, workspace="bea", kwargs={"failures": 1})
@@ -61,11 +60,11 @@ def test_a_worker_counts_what_its_pool_runs(shop: Any, pool: str) -> None:
 
 def test_a_worker_without_the_setting_serves_nothing(shop: Any) -> None:
     """Metrics are opt-in; the store is always told what happened to jobs, however short."""
-    worker = shop.worker("-P", "solo", url=shop.url()).ready()
+    publisher = shop.open("solo")
+    [worker] = shop.workers
     assert "metrics of this worker" not in worker.log.read_text()
-    publisher = shop.publisher()
-    publisher.send("work", 0, workspace="ada")
     publisher.send("work", 0, workspace="bea", kwargs={"seconds": "no number"})
+    publisher.send("work", 0, workspace="ada")
     shop.ledger.wait("end", 1)
     worker.stop()
     with shop.core() as core:

@@ -38,9 +38,7 @@ def test_a_cancelled_task_is_stopped(shop: Any) -> None:
 
 def test_what_runs_is_listed_by_the_node_of_its_worker(shop: Any) -> None:
     """``ps`` and ``workers`` name it as Celery does, and a killed one for two leases."""
-    url = shop.url(lease_seconds=2)
-    workers = [shop.worker("-P", "prefork", "-c", "1", url=url).ready() for _ in range(2)]
-    publisher = shop.publisher(url)
+    publisher, workers = shop.open("prefork", 1, workers=2, lease_seconds=2), shop.workers
     for n in range(2):
         publisher.send("work_late", n, kwargs={"seconds": 60}, workspace=f"w{n}")
         shop.ledger.wait("start", 1, n=n)

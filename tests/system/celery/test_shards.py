@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -66,28 +65,6 @@ def test_an_unchanged_app_runs_on_both_servers(wide_shop: SpreadShop, pool: str)
     active = control.inspect([worker.name], timeout=60, limit=1).active
     wait_for(lambda: active() == {worker.name: []})
     assert worker.stop() == 0
-
-
-def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: SpreadShop) -> None:
-    """What it held is free a little after its leases, wherever the jobs are."""
-    url = wide_shop.url(total_concurrency=3, lease_seconds=8)  # longer than what runs, if slow
-    hangs, lives = (wide_shop.worker("-P", "prefork", "-c", "4", url=url).ready() for _ in "12")
-    publisher = wide_shop.publisher(url)
-    for n in range(JOBS_EACH):
-        for name in wide_shop.workspaces:
-            publisher.send("work", n, kwargs={"seconds": 0.3}, workspace=name)
-    wide_shop.ledger.wait("end", 6)
-    hangs.process.send_signal(signal.SIGSTOP)  # what its processes run ends by itself
-    ledger, jobs = wide_shop.ledger, len(wide_shop.workspaces) * JOBS_EACH
-    wait_for(lambda: len({(row["workspace"], row["n"]) for row in ledger.lines("end")}) == jobs)
-    assert ledger.most_at_once() == 3
-
-    [name] = wide_shop.servers.workspaces(0, 1)  # only one server has jobs: it gets all slots
-    for n in range(3):
-        publisher.send("work", jobs + n, kwargs={"seconds": 20}, workspace=name)
-    wait_for(lambda: wide_shop.running(name) == 3)
-    hangs.kill()
-    lives.kill()
 
 
 @pytest.mark.parametrize("shard", [0, 1])
@@ -209,21 +186,3 @@ def test_the_number_of_shards_changes_under_load(wide_shop: SpreadShop) -> None:
     sent = play(wide_shop.servers.url, wide_shop.namespace, publish, 2, 4, 2)
     judge(wide_shop.ledger, sent)
     assert worker.stop() == 0
-
-
-def test_a_worker_with_other_shards_is_refused(wide_shop: SpreadShop) -> None:
-    """The reason is in its log, and it takes no job."""
-    first, second = wide_shop.servers.hosts.split(",")
-    wide_shop.publisher().send("work", 1, workspace=wide_shop.workspaces[0])
-    wrong = {
-        wide_shop.at(f"fairqueue://{first}/0"): "are on 2 shards, and this process is set up for",
-        wide_shop.url(shards=4): "are on 2 shards, and this process is set up for",
-        wide_shop.at(f"fairqueue://{second},{first}/0"): "name the servers in the same order",
-    }
-
-    workers = [wide_shop.worker("-P", "solo", url=url) for url in wrong]
-
-    for worker, reason in zip(workers, wrong.values(), strict=True):
-        worker.process.wait(60)
-        assert reason in worker.log.read_text()
-    assert not wide_shop.ledger.lines()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.system.celery.endings.cells import CELERY, GREEN
+from tests.system.celery.test_leases import holder
 
 pytestmark = pytest.mark.long
 
@@ -24,28 +24,15 @@ UNSTOPPABLE = ("threads", "solo") if CELERY >= (5, 5) else ("threads", "solo", "
 STOPPABLE_GREENLETS = tuple(pool for pool in GREEN if pool not in UNSTOPPABLE)
 
 
-def holder(shop: Any) -> int:
-    """The main process of the worker that runs the job: its own, or its parent's."""
-    pids = {worker.pid for worker in shop.workers}
-    pid: int = shop.ledger.lines("start")[0]["pid"]
-    if pid in pids:
-        return pid
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rsplit(")", 1)[1].split()[1])
-
-
 def freeze_the_worker_of(shop: Any, task: str, pool: str) -> float:
     """Run one job, stop its worker for two leases beside another worker; return when."""
     shop.app_name = "ending_tasks"
-    url = shop.url(lease_seconds=LEASE_SECONDS)
-    for worker in [shop.worker("-P", pool, "-c", "2", url=url) for _ in range(2)]:
-        worker.ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open(pool, workers=2, lease_seconds=LEASE_SECONDS)
     link = publisher.app.signature("ending_tasks.called_back", kwargs={"tenant_id": "ada"})
     publisher.send(f"ending_tasks.{task}", WATCHED_SECONDS, workspace="ada", link=link)
     shop.ledger.wait("start", 1)
     time.sleep(ACK_SECONDS)
-    frozen, pid = time.monotonic(), holder(shop)
+    frozen, pid = time.monotonic(), holder(shop).pid
     os.kill(pid, signal.SIGSTOP)
     time.sleep(FROZEN_SECONDS)
     os.kill(pid, signal.SIGCONT)
@@ -121,13 +108,11 @@ def test_only_the_new_run_counts(shop: Any, pool: str) -> None:
 def test_leases_are_renewed_beside_a_busy_interpreter(shop: Any, pool: str, task: str) -> None:
     """CPU-bound work, or C code that keeps the GIL, for longer than a lease runs once."""
     shop.app_name = "ending_tasks"
-    url = shop.url(lease_seconds=LEASE_SECONDS)
-    for worker in [shop.worker("-P", pool, "-c", "1", url=url) for _ in range(2)]:
-        worker.ready()
+    publisher = shop.open(pool, 1, workers=2, lease_seconds=LEASE_SECONDS)
     args, kwargs = (7.0,), {}
     if task == "compute_late":
         args, kwargs = (1,), {"seconds": 7.0}
-    shop.publisher(url).send(task, *args, kwargs=kwargs, workspace="ada")
+    publisher.send(task, *args, kwargs=kwargs, workspace="ada")
     shop.ledger.wait("end", 1)
     time.sleep(1.5)
 
@@ -141,10 +126,7 @@ def test_jobs_that_ended_during_an_outage_are_not_run_again(own_shop: Any, pool:
     Not under gevent: kombu sleeps there between its tries without letting greenlets run.
     """
     shop, tasks = own_shop, ("work", "work_late")
-    url = shop.url(lease_seconds=LEASE_SECONDS)
-    for worker in [shop.worker("-P", pool, "-c", "2", url=url) for _ in range(2)]:
-        worker.ready()
-    publisher = shop.publisher(url)
+    publisher = shop.open(pool, workers=2, lease_seconds=LEASE_SECONDS)
     for task in tasks:
         publisher.send(task, 1, kwargs={"seconds": 2}, workspace=task)
     shop.ledger.wait("start", 2)
