@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import select
 import socket
@@ -72,6 +71,8 @@ def needs_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
 
 def process_name() -> str:
     """Name this process for an operator: user, host and process id."""
+    import getpass  # noqa: PLC0415 - few processes name themselves
+
     try:
         user = f"{getpass.getuser()}@"
     except (KeyError, OSError):  # in a container its id may have no name

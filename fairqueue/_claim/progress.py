@@ -6,9 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from functools import partial
-from numbers import Real
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -91,7 +89,7 @@ _writer = BackgroundWriter(
 
 
 def _number(value: Any) -> str:
-    number = float(value) if isinstance(value, Real | Decimal) else math.nan
+    number = math.nan if isinstance(value, str | bytes) else float(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"fairqueue.progress takes numbers from 0 on, not {value!r:.80}")
     return f"{number:.15g}"

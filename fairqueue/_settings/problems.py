@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from fairqueue.errors import ConfigurationError
@@ -35,19 +35,17 @@ def refuse_unknown(names: Iterable[str], known: Collection[str], path: str = "")
 
 
 def from_environment(names: Collection[str]) -> dict[str, str]:
-    """Return the settings that variables give; an empty one gives none."""
-    refuse([_unknown(name, names, ENV_PREFIX) for name in _strange_variables(names)])
-    given = {variable.lower(): value for variable, value in os.environ.items() if value}
-    variables = {name: f"{ENV_PREFIX.lower()}{name}" for name in names}
-    return {name: given[variable] for name, variable in variables.items() if variable in given}
-
-
-def _strange_variables(names: Collection[str]) -> Iterator[str]:
-    for variable in sorted(os.environ):
-        name = variable.removeprefix(ENV_PREFIX)
-        if name == variable or name.lower() in names or _NOT_SETTINGS.fullmatch(name):
-            continue
-        yield name.lower()
+    """Return the settings that variables give; an empty one gives none. Raise for strange ones."""
+    given: dict[str, str] = {}
+    strange: list[str] = []
+    for variable, value in sorted(os.environ.items()):
+        prefix, name = variable[: len(ENV_PREFIX)], variable[len(ENV_PREFIX) :]
+        if prefix.upper() == ENV_PREFIX and name.lower() in names:
+            given |= {name.lower(): value} if value else {}
+        elif prefix == ENV_PREFIX and not _NOT_SETTINGS.fullmatch(name):
+            strange.append(_unknown(name.lower(), names, ENV_PREFIX))
+    refuse(strange)
+    return given
 
 
 def _unknown(name: str, names: Iterable[str], prefix: str = "") -> str:

@@ -91,12 +91,7 @@ def _is_setting(name: str) -> bool:
 
 
 def _gather(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    found: dict[str, list[str]] = {}
     for name, value in pairs:
-        earlier = found.get(name)
-        found[name] = value if earlier is None else [*_as_list(earlier), value]
-    return found
-
-
-def _as_list(value: str | list[str]) -> list[str]:
-    return value if isinstance(value, list) else [value]
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}

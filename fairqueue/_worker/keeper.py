@@ -36,9 +36,7 @@ def early_seconds(lease_seconds: float) -> float:
     return min(lease_seconds * EARLY_FRACTION, MOST_EARLY_SECONDS)
 
 
-OnLost = Callable[[Lease], None]
-OnCancelled = Callable[[Lease], None]
-OnOrphaned = Callable[[Lease], None]
+OnLease = Callable[[Lease], None]
 
 
 class Deadlines(Protocol):
@@ -58,10 +56,10 @@ class _HeldLease:
     lease: Lease
     deadline: float
     redeliver: bool
-    on_lost: OnLost | None
-    on_cancelled: OnCancelled | None
+    on_lost: OnLease | None
+    on_cancelled: OnLease | None
     is_over: Callable[[], bool] | None
-    on_orphaned: OnOrphaned | None
+    on_orphaned: OnLease | None
     beats_over: int = 0
     started: float | None = None
     lost: bool = False
@@ -112,10 +110,10 @@ class LeaseKeeper:
         *,
         redeliver: bool = True,
         deadline: float | None = None,
-        on_lost: OnLost | None = None,
-        on_cancelled: OnCancelled | None = None,
+        on_lost: OnLease | None = None,
+        on_cancelled: OnLease | None = None,
         is_over: Callable[[], bool] | None = None,
-        on_orphaned: OnOrphaned | None = None,
+        on_orphaned: OnLease | None = None,
     ) -> None:
         """Renew this lease until :meth:`forget`; start the threads if necessary.
 
@@ -341,7 +339,7 @@ class LeaseKeeper:
         self._call(held.on_lost, held.lease)
 
     @staticmethod
-    def _call(callback: OnLost | None, lease: Lease) -> None:
+    def _call(callback: OnLease | None, lease: Lease) -> None:
         if callback is None:
             return
         try:

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta, timezone, tzinfo
 from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Any, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from fairqueue._validation import seconds_from_zero
 from fairqueue.errors import ConfigurationError
@@ -86,7 +85,7 @@ class Schedule:
     def _check_zone(self) -> None:
         try:
             self._zone()
-        except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        except (KeyError, ValueError, OSError, TypeError):
             raise ConfigurationError(
                 f"there is no time zone {self.tz!r} here: correct the name, or pip install tzdata"
             ) from None
@@ -112,7 +111,11 @@ class Schedule:
         return math.inf if self.until is None else cast("float", self.until)
 
     def _zone(self) -> tzinfo:
-        return timezone.utc if self.tz == "UTC" else ZoneInfo(self.tz)
+        if self.tz == "UTC":
+            return timezone.utc
+        from zoneinfo import ZoneInfo  # noqa: PLC0415 - few processes make schedules
+
+        return ZoneInfo(self.tz)
 
     def stored(self) -> dict[str, Any]:
         """Return what a definition keeps: what differs from the defaults, and the time zone."""

@@ -25,8 +25,6 @@ from fairqueue_dramatiq.errors import translated_errors
 
 logger = logging.getLogger("fairqueue_dramatiq.claims")
 
-PAUSE_AFTER_DECLINE_SECONDS = 0.05
-PAUSE_EVERY_SECONDS = 1.0
 DELIVERY_RETRY_SECONDS = 5.0
 SHUTDOWN_TRIES = 10
 SHUTDOWN_RETRY_SECONDS = 0.2
@@ -62,7 +60,7 @@ class Claims:
         self.queues: tuple[str, ...] = ()
         self._finishes: list[Finish] = []
         self._ahead: deque[Lease] = deque()
-        self._claim_at = self._paused_until = 0.0
+        self._claim_at = 0.0
         self.draining = threading.Event()
 
     # Queues
@@ -126,13 +124,7 @@ class Claims:
         self._start_next()
 
     def decline(self, lease: Lease, *, delay_seconds: float) -> None:
-        """Give back a job that this worker cannot run, and claim nothing for a moment.
-
-        Otherwise this worker would be the one that waits for the job's time, again and again. It
-        does so once a second at most: there may be thousands of such jobs, and others behind them.
-        """
-        if self._pause_seconds() < PAUSE_AFTER_DECLINE_SECONDS - PAUSE_EVERY_SECONDS:
-            self._paused_until = time.monotonic() + PAUSE_AFTER_DECLINE_SECONDS
+        """Give back a job that this worker cannot run."""
         self._give_back([lease], delay_seconds=delay_seconds, declined=True)
         self._free_thread()
 
@@ -216,13 +208,10 @@ class Claims:
 
     def _wanted(self) -> int:
         """How many jobs to claim now."""
-        if self.draining.is_set() or not self.queues or self._pause_seconds() > 0:
+        if self.draining.is_set() or not self.queues:
             return 0
         most, idle = self._threads, self._idle_threads()
         return self._claim_ahead.wanted(most, idle, len(self._ahead), at_most=most)
-
-    def _pause_seconds(self) -> float:
-        return self._paused_until - time.monotonic()
 
     def _claim(self, finishes: tuple[Finish, ...], n: int) -> None:
         queues = self.queues or self._wake_pipe.queues  # of removed ones: pass the wake-up on
@@ -277,8 +266,6 @@ class Claims:
     def _wait(self, end: float, n: int) -> None:
         now = time.monotonic()
         seconds = min(end - now, self._claim_ahead.hold_seconds) if self._ahead else end - now
-        if self._pause_seconds() > 0:
-            seconds = min(seconds, self._pause_seconds())
         if not n:
             self._passes_wakeup_on = self._wake_pipe.wait(seconds)
         elif self._wake_pipe.wait_for_jobs(self.queues, seconds, self._claim_at - now):

@@ -81,7 +81,7 @@ class Hooks:
         message.begun = True
         keeper.started(lease.fence)
         job = self._job_context(message, claims)
-        message.context = adapters.enter_run(job)
+        message.run = job, adapters.enter_run(job)
         waits = lease.waited_seconds, lease.runnable_seconds
         traced = adapters.TracedDelivery(lease.job.queue, job, *waits)
         message.trace = claims.core.tracing.run(message.options, traced)
@@ -112,40 +112,40 @@ class Hooks:
         return message.discarded
 
     def _end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
-        context, message.context = message.context, None
-        if context is None:  # it never started
+        run, message.run = message.run, None
+        if run is None:  # it never started
             if not message.discarded:
                 emit()
             return
+        job, context = run
         self._interrupts.forget(message.lease.fence)
         try:
-            self._emit_end(message, emit)
+            self._emit_end(message, job, emit)
         finally:
-            if message.error is None and not (message.lost or message.discarded):
+            succeeded = message.error is None and not (message.lost or message.discarded)
+            if succeeded:
                 self._tell_parent(message)
             if message.trace is not None:
                 message.trace.end(message.error)
-            if (job := adapters.running_job()) is not None:
-                succeeded = message.error is None and not (message.lost or message.discarded)
-                self._claims().core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
+            self._claims().core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
             adapters.leave_run(context)
 
-    def _emit_end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
-        job = adapters.running_job()
-        if job is not None:
-            job.body_returned = True
+    def _emit_end(
+        self, message: LeasedMessage, job: fairqueue.JobContext, emit: Callable[[], None]
+    ) -> None:
+        job.body_returned = True
         self._claims().keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop
         if self._is_discarded(message):
             self._discard_run(message)
             return
-        if job is not None and job.steps is not None and job.steps.suspended:
+        if job.steps is not None and job.steps.suspended:
             message.suspended = message.lost = message.failed = True  # no result, no retry
             with suppress(Exception):
                 self._after("skip_message", message)
             message.failed = False
             return
         emit()
-        if job is not None and job.unpublished:
+        if job.unpublished:
             message.lost = True
             logger.warning(
                 "what follows from job %r of workspace %r is not published, since its lease is "

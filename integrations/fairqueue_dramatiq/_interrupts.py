@@ -32,8 +32,8 @@ class Interrupts:
         self._lock: AbstractContextManager[Any] = (
             nullcontext() if self._greenlets else threading.Lock()
         )
-        self._running: dict[int, Interrupt] = {}
-        self._interrupted: set[int] = set()
+        self._running: dict[int, Interrupt | None] = {}
+        """None: it was interrupted."""
 
     @contextmanager
     def armed(self, fence: int) -> Iterator[None]:
@@ -48,22 +48,20 @@ class Interrupts:
         """Interrupt the actor that runs this job, if it runs, and once only."""
         with self._lock:
             interrupt = self._running.get(fence)
-            if interrupt is not None and fence not in self._interrupted:
-                self._interrupted.add(fence)
+            if interrupt is not None:
+                self._running[fence] = None
                 interrupt(kind)
 
     def forget(self, fence: int) -> None:
-        """The job has ended; an interrupt during :meth:`_disarm` may have left entries."""
+        """The job has ended; an interrupt during :meth:`_disarm` may have left it here."""
         self._running.pop(fence, None)
-        self._interrupted.discard(fence)
 
     def _disarm(self, fence: int) -> None:
         """Cancel a pending interrupt; one that surfaces in here is over."""
         while fence in self._running:
             try:
                 with self._lock:
-                    self._running.pop(fence, None)
-                    if fence in self._interrupted and not self._greenlets:
+                    if self._running.pop(fence) is None and not self._greenlets:
                         _cancel_pending()
             except RunInterrupt:
                 continue

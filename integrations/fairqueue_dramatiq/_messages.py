@@ -14,7 +14,7 @@ from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 from dramatiq.middleware import SkipMessage
 
-from fairqueue import Job, Lease
+from fairqueue import Job, JobContext, Lease
 from fairqueue.adapters import TracedRun, wrong_kind
 from fairqueue_dramatiq.errors import ConfigurationError
 
@@ -58,7 +58,8 @@ class LeasedMessage(MessageProxy):
         """This run does not count: the lease is lost, or the job was cancelled."""
         self.dead_letter_reason: str | None = None
         """Set if the job becomes a dead letter of the core once Dramatiq rejects it."""
-        self.context: Any = None
+        self.run: tuple[JobContext, Any] | None = None
+        """The running job, and what ends its context."""
         self.trace: TracedRun | None = None
         """Its run's span."""
         self._keeps_exception = keeps_exception

@@ -208,26 +208,6 @@ def test_no_banned_word_is_used() -> None:
     assert not found, "\n" + "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize(
-    ("suffix", "text", "found"),
-    [
-        (".py", "# who holds it\n", ["who"]),
-        (".py", "# users who publish\nwho = 1\n", []),
-        (".py", 'x = f"{1} is\\nparked"\n', ["parked"]),
-        (".py", '"""A multi-tenant queue; tenant_id."""\n', []),
-        (".lua", "local gate = 1 -- nobody\n", ["nobody"]),
-        (".md", "# The house\n", ["house"]),
-    ],
-)
-def test_the_vocabulary_reads_prose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, text: str, found: list[str]
-) -> None:
-    """Words are looked for in comments, strings and pages, and not in names."""
-    monkeypatch.setattr(vocabulary, "ROOT", tmp_path)
-    (tmp_path / f"page{suffix}").write_text(text)
-    assert [hit.found for hit in vocabulary.hits([f"page{suffix}"])] == found
-
-
 def test_the_programs_in_tests_typing_are_checked() -> None:
     """Mypy reads them with the rest: the folder is neither left out nor empty."""
     config = (ROOT / "pyproject.toml").read_text()

@@ -35,7 +35,7 @@ OF_OTHERS = (
 
 @pytest.mark.parametrize(
     ("statement", "most"),
-    [("import fairqueue", 94), ("import fairqueue_celery.transport", 157)],
+    [("import fairqueue", 91), ("import fairqueue_celery.transport", 153)],
 )
 def test_workers_and_publishers_import_nothing_of_operators(statement: str, most: int) -> None:
     """Lists, reasons, dashboards, metrics, test tools, the engine in memory: imported when used."""

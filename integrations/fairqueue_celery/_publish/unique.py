@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fairqueue import ConfigurationError, Outcome
+from fairqueue import Outcome
 
 OPTIONS = ("unique_key", "unique_for")
 
@@ -33,18 +33,11 @@ def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "properties": kept}
 
 
-def key_of(message: Mapping[str, Any]) -> tuple[str | None, float | None]:
-    """The key of a publish, and for how long it holds; raises ConfigurationError for a bad one.
+def key_of(message: Mapping[str, Any]) -> tuple[str | None, Any]:
+    """The key of a publish, and for how long it holds, which the core checks.
 
     They stay in the properties, which kombu uses again when it repeats a publish.
     """
     properties = message["properties"]
-    text, seconds = properties.get("unique_key"), properties.get("unique_for")
-    if text is None:
-        if seconds is not None:
-            raise ConfigurationError("unique_for has no meaning without unique_key: give both")
-        return None, None
-    try:
-        return str(text), None if seconds is None else float(seconds)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigurationError(f"unique_for must be seconds, not {seconds!r}") from None
+    text = properties.get("unique_key")
+    return None if text is None else str(text), properties.get("unique_for")

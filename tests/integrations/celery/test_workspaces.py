@@ -157,7 +157,7 @@ def test_a_function_that_raises_is_named(app: Celery) -> None:
     assert found(app) == {}
 
 
-@pytest.mark.parametrize("seconds", [-1, 0, "-0.5"])
+@pytest.mark.parametrize("seconds", [-1, 0, -0.5])
 def test_a_unique_key_for_no_time_is_refused(app: Celery, seconds: Any) -> None:
     """It would hold nothing; the caller is told at once."""
     with pytest.raises(ConfigurationError, match="unique_for must be more than 0 seconds"):
