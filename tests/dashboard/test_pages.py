@@ -188,7 +188,7 @@ def test_a_store_that_is_away_is_a_sentence() -> None:
 def test_the_search_finds_workspaces_jobs_tasks_and_errors(
     queue: FairQueue, visitor: Visitor
 ) -> None:
-    """A name leads to its workspace or task, an id to its job, a text to letters with it."""
+    """A name leads to its workspace, task or queue, an id to its job, a text to its letters."""
     queue.publish(b"", queue="p", workspace="b", task="render")
     queue.reject(queue.claim(["p"]).leases[0], reason="ValueError: no page")
     queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
@@ -196,13 +196,14 @@ def test_the_search_finds_workspaces_jobs_tasks_and_errors(
     wanted = {
         "acme corp": "/workspace?name=acme+corp",
         "job/1": "/job?id=job%2F1&workspace=acme+corp",
-        "render": "/limits?scope=task&name=render",
+        "render": "/task?name=render",
+        "p": "/queue?name=p",
         "no page": "/dead?error=no+page",
     }
     found = {q: visitor.get(f"/find?{urlencode({'q': q})}") for q in wanted}
     assert {q: answer.headers["location"] for q, answer in found.items()} == wanted
     for path in wanted.values():
-        assert "waiting" in visitor.page(path) or "ValueError" in visitor.page(path)
+        assert "Problem" not in visitor.page(path)
 
 
 def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> None:
