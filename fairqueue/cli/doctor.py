@@ -10,9 +10,9 @@ import click
 from fairqueue import FairQueue
 from fairqueue.adapters import mask_password
 from fairqueue.audit import Checkup, Level, Remark, Repair, remedy_of
-from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import counted, printable, table
+from fairqueue.cli._command import Answer, on_queue, table
 from fairqueue.cli._typed import as_typed
+from fairqueue.plain import counted, printable
 
 
 @click.command()

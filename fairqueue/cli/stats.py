@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue, Scope, WorkspaceStats
-from fairqueue.cli._choose import as_seconds, hint_at_unseen
-from fairqueue.cli._command import Answer, json_option
+from fairqueue.cli._command import Answer, json_option, listed
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
-from fairqueue.cli._format import count_jobs, counted, duration, listed, printable
+from fairqueue.cli._options import as_seconds, hint_at_unseen
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
+from fairqueue.plain import count_jobs, counted, duration, printable
 from fairqueue.rows import Overview
 from fairqueue.tables import OBSERVED, WORKSPACES, of_activity
 

@@ -110,6 +110,7 @@ def test_long_lists_are_shown_in_pages(
             address = address.replace("&amp;", "&")
         assert (sorted(seen), address) == (list("0123456"), ""), path
         visitor.page(f"{path}?start=x", 400)
+    assert re.findall(r">(w\d)</a>", visitor.page("/workspaces?by=name&filter=W5")) == ["w5"]
 
 
 def test_long_texts_are_cut(queue: FairQueue, visitor: Visitor) -> None:
@@ -215,17 +216,6 @@ def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> No
     page = visitor.page("/workspace?name=acme")
     for text in ("workspace acme runs 1 of 1", "1 / 1", "live", "render", "at limit"):
         assert text in page
-
-
-def test_workspaces_are_filtered_sorted_and_paged(queue: FairQueue, visitor: Visitor) -> None:
-    """By a part of the name; fifty at once."""
-    for n in range(60):
-        queue.publish(b"", queue="q", workspace=f"w{n:02}")
-    first = visitor.page("/workspaces?by=name")
-    assert "w49" in first
-    assert "w50" not in first
-    assert "w50" in visitor.page("/workspaces?by=name&start=50")
-    assert "w49" not in visitor.page("/workspaces?filter=W5")
 
 
 def test_a_short_job_is_in_the_pictures(queue: FairQueue) -> None:
