@@ -67,43 +67,32 @@ class Busiest:
     """Chooses the workspaces with a label of their own: those with most recent events."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._events = most, 0
-        self._named: dict[str, float] = {}
-        self._candidates: dict[str, float] = {}
+        self._most, self._seen = most, 0
+        self._events: dict[str, float] = {}
+        self._named: set[str] = set()
 
     def label(self, workspace: str) -> tuple[str, str | None]:
         """Note an event; return the workspace's label, and the workspace that lost its label."""
-        self._fade()
-        if workspace in self._named:
-            self._named[workspace] += 1
-            return workspace, None
         if self._most == 0 or workspace == OTHERS:
             return OTHERS, None
-        return self._compare(workspace)
-
-    def _compare(self, workspace: str) -> tuple[str, str | None]:
-        events = self._candidates.pop(workspace, 0.0) + 1
-        if len(self._named) < self._most:
-            self._named[workspace] = events
-            return workspace, None
-        least = min(self._named, key=self._named.__getitem__)
-        if events > AHEAD * self._named[least] + 1:
-            del self._named[least]
-            self._named[workspace] = events
-            return workspace, least
-        self._candidates[workspace] = events
-        if len(self._candidates) > CANDIDATES * self._most:
-            del self._candidates[min(self._candidates, key=self._candidates.__getitem__)]
-        return OTHERS, None
+        self._fade()
+        self._events[workspace] = events = self._events.get(workspace, 0.0) + 1
+        least = None
+        if workspace not in self._named and len(self._named) == self._most:
+            least = min(self._named, key=self._events.__getitem__)
+            if events <= AHEAD * self._events[least] + 1:
+                return OTHERS, None
+            self._named.remove(least)
+        self._named.add(workspace)
+        return workspace, least
 
     def _fade(self) -> None:
-        self._events += 1
-        if self._events < FADES_AFTER:
-            return
-        self._events = 0
-        self._named = {name: events / 2 for name, events in self._named.items()}
-        faded = ((name, events / 2) for name, events in self._candidates.items())
-        self._candidates = {name: events for name, events in faded if events >= 1}
+        """Let earlier events count less, and forget the least busy of too many workspaces."""
+        self._seen += 1
+        if self._seen % FADES_AFTER == 0:
+            self._events = {name: events / 2 for name, events in self._events.items()}
+        if len(self._events) >= (1 + CANDIDATES) * self._most:
+            del self._events[min(self._events.keys() - self._named, key=self._events.__getitem__)]
 
 
 class Unsent:

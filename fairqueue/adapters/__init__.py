@@ -84,7 +84,6 @@ from fairqueue.adapters.batch import Collected as Collected
 from fairqueue.adapters.error_translation import translate_errors as translate_errors
 from fairqueue.messages import PARENT as PARENT
 from fairqueue.operate.statuses import JobWatch as JobWatch
-from fairqueue.operate.unseen_names import similar_names as similar_names
 from fairqueue.schedules import Core as Core
 from fairqueue.schedules import Due as Due
 from fairqueue.schedules import Placed as Placed

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fairqueue import FairQueue, FairQueueError, Scope, WorkspaceStats
-from fairqueue.cli._format import counted, printable
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_state, explain_wait
+from fairqueue.plain import counted, printable
 from fairqueue.rows import Overview
 from fairqueue.shares import ORDERS, Share, shares_of, state_of
 from fairqueue.tables import WORKSPACES

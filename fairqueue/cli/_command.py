@@ -1,10 +1,11 @@
-"""The common part of most commands: open the queue, and answer with JSON or text."""
+"""The common part of most commands: open the queue, and answer with JSON, text or a table."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import wraps
@@ -13,7 +14,6 @@ from typing import Any, NamedTuple
 import click
 
 from fairqueue.cli._connect import connection_options, opened_queue
-from fairqueue.cli._format import listed
 from fairqueue.tables import Column
 
 
@@ -29,6 +29,37 @@ class Answer(NamedTuple):
     def print(self, *, as_json: bool) -> None:
         """Print one JSON object, or the text."""
         click.echo(json.dumps(self.result, indent=2) if as_json else self.text)
+
+
+def width(text: str) -> int:
+    """The number of terminal columns that the text occupies."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    marks = sum(unicodedata.category(char) in {"Mn", "Me"} for char in text)
+    return len(text) + wide - marks
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Container[str] = ()) -> str:
+    """A table whose columns are left-aligned, those of the names ``right`` right-aligned."""
+    lines = [list(head), *(list(row) for row in rows)]
+    widths = [max(width(line[column]) for line in lines) for column in range(len(head))]
+    rule = ["─" * columns for columns in widths]
+    lines.insert(1, rule)
+    aligned = [name in right for name in head]
+    return "\n".join(_line(line, widths, aligned) for line in lines)
+
+
+def listed(columns: Sequence[Column], rows: Sequence[Any], none: str) -> str:
+    """A table of these rows, or ``none``."""
+    head = [column.title for column in columns]
+    numbers = {column.title for column in columns if column.kind == "num"}
+    cells = ([column.text(row) for column in columns] for row in rows)
+    return table(head, cells, right=numbers) if rows else none
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    gaps = [" " * (columns - width(cell)) for cell, columns in zip(cells, widths, strict=True)]
+    padded = zip(cells, gaps, right, strict=True)
+    return "  ".join(gap + cell if num else cell + gap for cell, gap, num in padded).rstrip()
 
 
 def listing(name: str, columns: Sequence[Column], rows: Sequence[Any], none: str) -> Answer:

@@ -12,9 +12,9 @@ import click
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
 from fairqueue.adapters import mask_password
 from fairqueue.cli._broker_url import core_url
-from fairqueue.cli._format import printable
 from fairqueue.cli._typed import CONNECTION, as_typed, is_given
 from fairqueue.errors import AlreadyRunning
+from fairqueue.plain import printable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

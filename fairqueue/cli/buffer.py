@@ -13,8 +13,8 @@ import click
 from fairqueue import FairQueue, Settings
 from fairqueue.buffer.outages import Outages
 from fairqueue.buffer.spool import DROP, RETRY, Kept, change, checked_folder, read_all, spools_in
-from fairqueue.cli._command import Answer, confirm, on_queue
-from fairqueue.cli._format import count_jobs, duration, printable, table
+from fairqueue.cli._command import Answer, confirm, on_queue, table
+from fairqueue.plain import count_jobs, duration, printable
 
 HEAD = ("job", "workspace", "queue", "task", "refused", "kept for")
 

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from fairqueue import Cancelled, FairQueue
-from fairqueue.cli._choose import job_options
 from fairqueue.cli._command import Answer, confirm, on_queue, progress
-from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._scope import count_remaining, describe
+from fairqueue.cli._options import count_remaining, describe, job_options
 from fairqueue.operate.jobs import WHAT_BECAME
+from fairqueue.plain import count_jobs, printable
 
 
 @click.command()

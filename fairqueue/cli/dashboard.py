@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from fairqueue.cli._connect import BadUsage, Problem, connection_options, opened_queue, shown_url
-from fairqueue.cli._format import printable
+from fairqueue.plain import printable
 
 MISSING = (
     "the dashboard needs starlette, uvicorn, jinja2 and sse-starlette: "

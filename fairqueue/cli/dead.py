@@ -11,14 +11,13 @@ from typing import Any
 import click
 
 from fairqueue import DeadLetter, FairQueue
-from fairqueue.cli._choose import job_options, limit_option
-from fairqueue.cli._command import Answer, confirm, on_queue, options, progress
+from fairqueue.cli._command import Answer, confirm, listed, on_queue, options, progress
 from fairqueue.cli._connect import Problem
-from fairqueue.cli._format import count_jobs, listed, printable
+from fairqueue.cli._options import job_options, limit_option
 from fairqueue.explained import explain_called, explain_starts, explain_steps
 from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of
-from fairqueue.plain import WHEN
+from fairqueue.plain import WHEN, count_jobs, printable
 from fairqueue.rows import DeadFilter
 from fairqueue.tables import DEAD_COUNTS, DEAD_LETTERS
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 
 import click
 
 from fairqueue import FairQueue
 from fairqueue.adapters import mask_password
-from fairqueue.audit import Checkup, Level, Repair, remedy_of
-from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import counted, printable, table
+from fairqueue.audit import Checkup, Level, Remark, Repair, remedy_of
+from fairqueue.cli._command import Answer, on_queue, table
 from fairqueue.cli._typed import as_typed
+from fairqueue.plain import counted, printable
 
 
 @click.command()
@@ -41,8 +41,7 @@ def doctor(core: FairQueue, *, repair: bool, forget: bool) -> Answer:
 
 def _parts(found: Checkup, url: str) -> Iterator[str]:
     yield f"{printable(url)}, namespace {printable(found.namespace)}"
-    remarks = [[one.level.value, one.about, as_typed(printable(one.text))] for one in found.remarks]
-    yield table(("level", "about", "remark"), remarks)
+    yield _table_of(found.remarks)
     if found.repairs:
         yield ""
         yield table(("mended", "finding", "repair"), map(_repair, found.repairs))
@@ -56,6 +55,11 @@ def _parts(found: Checkup, url: str) -> Iterator[str]:
         problems = sum(one.level is Level.PROBLEM for one in found.remarks)
         told = f" Above: {counted(problems, 'problem')} with the server or the workers."
         yield f"Every invariant holds.{told * bool(problems)}"
+
+
+def _table_of(remarks: Iterable[Remark]) -> str:
+    rows = [[one.level.value, one.about, as_typed(printable(one.text))] for one in remarks]
+    return table(("level", "about", "remark"), rows) if rows else ""
 
 
 def _repair(one: Repair) -> list[str]:
@@ -74,7 +78,6 @@ def status(core: FairQueue) -> Answer:
     code 1: there is a problem. A warning alone is exit code 0.
     """
     found = core.doctor.status()
-    rows = [[one.level.value, one.about, as_typed(printable(one.text))] for one in found.reasons]
-    text = "\n".join([found.line, *([table(("level", "about", "remark"), rows)] if rows else [])])
+    text = f"{found.line}\n{_table_of(found.reasons)}".rstrip()
     result = {"level": found.level.value, **asdict(found)}
     return Answer(result, text, int(found.level is Level.PROBLEM))

@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue, Limit, Scope
-from fairqueue.cli._choose import hint_at_unseen
-from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import listed, printable
-from fairqueue.cli._scope import scope_options
+from fairqueue.cli._command import Answer, listed, on_queue
+from fairqueue.cli._options import hint_at_unseen, scope_options
+from fairqueue.plain import printable
 from fairqueue.tables import LIMITS, Column
 
 SCOPES = {

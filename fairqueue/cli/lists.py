@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue, Scope
-from fairqueue.cli._choose import as_seconds, choice_options, hint_at_unseen, limit_option
-from fairqueue.cli._command import Answer, listing, on_queue
-from fairqueue.cli._format import count_jobs, listed
-from fairqueue.cli._scope import NAMED
+from fairqueue.cli._command import Answer, listed, listing, on_queue
+from fairqueue.cli._options import NAMED, as_seconds, choice_options, hint_at_unseen, limit_option
+from fairqueue.plain import count_jobs
 from fairqueue.rows import Demand
 from fairqueue.tables import ACTS, HISTORY, PAUSES, RUNNING, TASKS, WAITING, WORKERS, of_queues
 

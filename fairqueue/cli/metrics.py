@@ -8,8 +8,8 @@ import click
 
 from fairqueue import ConfigurationError, Settings
 from fairqueue.cli._connect import BadUsage, Problem, connection_options, opened_queue, shown_url
-from fairqueue.cli._format import printable
 from fairqueue.metrics import collector, serve
+from fairqueue.plain import printable
 
 MISSING = "metrics need prometheus-client: pip install 'fairqueue[metrics]' ({} is missing)"
 

@@ -19,7 +19,7 @@ from fairqueue.cli._connect import (
     connection_options,
     opened_queue,
 )
-from fairqueue.cli._format import count_jobs, printable
+from fairqueue.plain import count_jobs, printable
 
 
 @click.group()

@@ -8,8 +8,8 @@ import click
 
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._command import Answer, on_queue, progress
-from fairqueue.cli._format import count_jobs, printable
-from fairqueue.cli._scope import as_names, count_remaining, scope_options
+from fairqueue.cli._options import as_names, count_remaining, scope_options
+from fairqueue.plain import count_jobs, printable
 
 POLL_SECONDS = 0.5
 

@@ -8,7 +8,7 @@ import click
 
 from fairqueue import FairQueue
 from fairqueue.cli._command import Answer, on_queue, progress
-from fairqueue.cli._format import count_jobs, printable
+from fairqueue.plain import count_jobs, printable
 
 
 @click.command()

@@ -6,7 +6,7 @@ import click
 
 from fairqueue import FairQueue
 from fairqueue.cli._command import Answer, listing, on_queue
-from fairqueue.cli._format import printable
+from fairqueue.plain import printable
 from fairqueue.tables import SCHEDULES
 
 DONE = {

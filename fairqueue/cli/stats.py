@@ -10,13 +10,12 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue, Scope, WorkspaceStats
-from fairqueue.adapters import similar_names
-from fairqueue.cli._choose import as_seconds, hint_at_unseen
-from fairqueue.cli._command import Answer, json_option
+from fairqueue.cli._command import Answer, json_option, listed
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
-from fairqueue.cli._format import count_jobs, counted, duration, listed, printable
+from fairqueue.cli._options import as_seconds, hint_at_unseen
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
+from fairqueue.plain import count_jobs, counted, duration, printable
 from fairqueue.rows import Overview
 from fairqueue.tables import OBSERVED, WORKSPACES, of_activity
 
@@ -129,7 +128,6 @@ def _as_text(found: Overview, where: dict[str, str]) -> str:
         *_explain_pauses(found),
         _workspaces(found) if found.workspaces else NONE,
         *_explain_rest(found),
-        *_explain_similar(found),
         *explain_without_workspace(found.without_workspace),
         *_explain_set_aside(found),
     ]
@@ -172,9 +170,3 @@ def _explain_set_aside(found: Overview) -> Iterator[str]:
     for kind, count in sorted(found.set_aside.items()):
         look = as_typed("'fairqueue doctor' names them")
         yield f"set aside: {printable(kind)}, {counted(count, 'time')}; {look}"
-
-
-def _explain_similar(found: Overview) -> Iterator[str]:
-    for names in similar_names(entry.workspace for entry in found.workspaces):
-        shown = ", ".join(repr(printable(name)) for name in names)
-        yield f"similar names: {shown} differ only in case or surrounding spaces"

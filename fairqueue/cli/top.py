@@ -14,7 +14,7 @@ from contextlib import contextmanager
 import click
 
 from fairqueue.cli._connect import BadUsage, connection_options, opened_queue, shown_url
-from fairqueue.cli._format import printable
+from fairqueue.plain import printable
 
 MISSING = "top needs rich: pip install 'fairqueue[dashboard]' ({} is missing)"
 NO_TERMINAL = "top needs a terminal: use fairqueue stats, which prints once, or stats --watch"

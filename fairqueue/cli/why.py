@@ -8,13 +8,12 @@ from dataclasses import asdict
 import click
 
 from fairqueue import FairQueue, JobState, Scope, Why
-from fairqueue.cli._choose import hint_at_unseen
-from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import count_jobs, listed, printable
+from fairqueue.cli._command import Answer, listed, on_queue
+from fairqueue.cli._options import hint_at_unseen
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_called, explain_runs, explain_state, explain_wait
 from fairqueue.messages import Arguments, shown
-from fairqueue.plain import moment
+from fairqueue.plain import count_jobs, moment, printable
 from fairqueue.tables import LIMITS
 
 RUNS = 20

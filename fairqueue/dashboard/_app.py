@@ -193,7 +193,7 @@ class _Dashboard:
         text = given(
             request.query_params,
             "q",
-            "the name of a workspace or task, a job's id, or a part of an error",
+            "the name of a workspace, queue or task, a job's id, or a part of an error",
         ).strip()
         path = await run_in_threadpool(find, self._view, text)
         return RedirectResponse(f"{base_of(request)}{path}", 303)

@@ -460,20 +460,21 @@ PAGES: dict[str, Page] = {
 
 
 def find(view: View, text: str) -> str:
-    """Return the page of the workspace, job, task or error of this name; 404: there is none."""
-    queue, of_workspace = view.queue, f"/workspace?{urlencode({'name': text})}"
+    """Return the page of what has this name, id or error; 404: nothing has."""
+    queue, named = view.queue, urlencode({"name": text})
     if is_used(queue.store, Scope.workspace(text)):
-        return of_workspace
+        return f"/workspace?{named}"
     names = list[str]()
     job = locate(queue.store, text, workspace=None, queue=None, names=names)
     if job or queue.history.list(job_id=text, most=1):
         where = {"workspace": job.workspace} if job else {}
         return f"/job?{urlencode({'id': text, **where})}"
-    if is_used(queue.store, Scope.task(text)):
-        return f"/limits?{urlencode({'scope': 'task', 'name': text})}"
+    for kind in ("task", "queue"):
+        if is_used(queue.store, Scope(kind, text)):
+            return f"/{kind}?{named}"
     if queue.dead.look(DeadFilter(error=text), n=1).letters:
         return f"/dead?{urlencode({'error': text})}"
     hint = hint_of_unseen(queue.store, "workspace", text, in_use=[names])
     if hint is None:
-        return of_workspace
+        return f"/workspace?{named}"
     raise HTTPException(404, f"Nothing has this name: {hint}; {NOT_FOUND}")

@@ -9,7 +9,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -22,7 +23,7 @@ from fairqueue.errors import FairQueueError
 from fairqueue.metrics._families import OF_STORE
 from fairqueue.operate.views import TICKS
 from fairqueue.plain import printable
-from fairqueue.rows import Overview, QueueRow, Runnable
+from fairqueue.rows import Overview, QueueRow, Runnable, Totals
 from fairqueue.shares import shares_of
 
 MOST_QUEUES = 100
@@ -31,6 +32,10 @@ SCOPES = ("workspace", "queue", "task", "total")
 NONE_RUNNABLE = Runnable(0, 0, None, is_complete=True)
 
 log = logging.getLogger("fairqueue.metrics")
+
+
+Sample = tuple[Any, ...]
+"""The name of a metric, its value (None: it has none) and its labels."""
 
 
 class StoreCollector(Collector):
@@ -42,20 +47,20 @@ class StoreCollector(Collector):
         self._remarks = Counter[tuple[str, str]]()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every number; of a store that does not answer, only that it is down."""
+        """Yield every metric with a number; of a store that does not answer, that it is down."""
         with self._lock:
-            reading = _Reading()
             try:
-                reading.read(self._queue, self._top)
-                self._add_status(reading)
-                reading.add("up", 1)
+                samples = [*_read(self._queue, self._top), *self._status(), ("up", 1)]
             except FairQueueError as error:
                 log.warning("the store has not answered a scrape of its metrics: %s", error)
-                reading = _Reading()
-                reading.add("up", 0)
-        yield from reading.families()
+                samples = [("up", 0)]
+        found = {family.name: family.begin() for family in OF_STORE}
+        for name, value, *labels in samples:
+            if value is not None:
+                found[name].add_metric([*map(printable, labels)], value)
+        yield from (family for family in found.values() if family.samples)
 
-    def _add_status(self, reading: _Reading) -> None:
+    def _status(self) -> Iterator[Sample]:
         """Its cost grows with what is stored, so it is asked less often."""
         if self._is_due.passes():
             try:
@@ -65,99 +70,86 @@ class StoreCollector(Collector):
                 raise
             self._remarks = Counter((one.level.value, one.about) for one in found)
         for labels, n in self._remarks.items():
-            reading.add("status", n, *labels)
+            yield "status", n, *labels
 
     def describe(self) -> list[Metric]:
         return [family.described() for family in OF_STORE]
 
 
-class _Reading:
-    """The numbers of one scrape."""
+def _read(queue: FairQueue, top: int) -> Iterator[Sample]:
+    """Yield the numbers of one scrape."""
+    began, views = time.monotonic(), queue.views
+    overview = views.overview(top=top or 1)
+    yield from _whole(overview)
+    yield from _totals(views.totals())
+    yield "workers", len(views.workers())
+    yield "jobs_of_unknown_tasks", sum(views.unknown_tasks().values())
+    yield "schedule_lateness_seconds", queue.schedules.lateness()
+    if memory := views.memory():
+        yield "redis_memory_used_bytes", memory.used_bytes
+        yield "redis_memory_max_bytes", memory.max_bytes
+    if durability := views.durability():
+        yield "redis_evicts_jobs", int(durability.evicts_jobs)
+        yield "redis_appendonly", int(durability.appends)
+    fullest = sorted(overview.queues, key=lambda row: (-row.waiting - row.running, row.queue))
+    for row in fullest[:MOST_QUEUES]:
+        yield from _of_queue(row, views.runnable(row.queue) if row.runnable else NONE_RUNNABLE)
+    if others := fullest[MOST_QUEUES:]:
+        yield "jobs_queued", sum(row.waiting for row in others), OTHERS
+        yield "jobs_running", sum(row.running for row in others), OTHERS
+    yield from _of_workspaces(overview, top)
+    yield "scrape_seconds", time.monotonic() - began
 
-    def __init__(self) -> None:
-        self._found = {family.name: family.begin() for family in OF_STORE}
 
-    def families(self) -> Iterator[Metric]:
-        """The metrics that have a number."""
-        yield from (family for family in self._found.values() if family.samples)
+def _whole(overview: Overview) -> Iterator[Sample]:
+    held = Counter((row.scope, row.state) for row in overview.pauses)
+    for scope in SCOPES:
+        yield "paused", held[scope, Pause.PAUSED], scope
+        yield "draining", held[scope, Pause.DRAINING], scope
+    yield "workspaces", overview.known_workspaces
+    yield "observing", int(overview.observing)
+    yield "jobs_without_workspace", sum(row.jobs for row in overview.without_workspace.values())
+    for kind, n in overview.set_aside.items():
+        yield "records_set_aside", n, kind
 
-    def add(self, name: str, value: float | None, *labels: str) -> None:
-        """Add a number, unless it is None."""
-        if value is not None:
-            self._found[name].add_metric([*map(printable, labels)], value)
 
-    def read(self, queue: FairQueue, top: int) -> None:
-        began = time.monotonic()
-        overview, totals = queue.views.overview(top=top or 1), queue.views.totals()
-        self._add_whole(overview)
-        self.add("workers", len(queue.views.workers()))
-        self.add("jobs_of_unknown_tasks", sum(queue.views.unknown_tasks().values()))
-        self.add("jobs_acked", totals.acked)
-        self.add("acked_worker_seconds", totals.worker_seconds)
-        self.add("leases_expired", totals.leases_expired)
-        for reason, n in totals.dead.items():
-            self.add("jobs_died", n, reason)
-        for outcome in TICKS:
-            self.add("schedule_ticks", totals.ticks.get(outcome, 0), outcome)
-        self.add("schedules", totals.schedules)
-        self.add("schedule_lateness_seconds", queue.schedules.lateness())
-        if memory := queue.views.memory():
-            self.add("redis_memory_used_bytes", memory.used_bytes)
-            self.add("redis_memory_max_bytes", memory.max_bytes)
-        if durability := queue.views.durability():
-            self.add("redis_evicts_jobs", int(durability.evicts_jobs))
-            self.add("redis_appendonly", int(durability.appends))
-        self._add_queues(queue, overview.queues)
-        self._add_workspaces(overview, top)
-        self.add("scrape_seconds", time.monotonic() - began)
+def _totals(totals: Totals) -> Iterator[Sample]:
+    yield "jobs_acked", totals.acked
+    yield "acked_worker_seconds", totals.worker_seconds
+    yield "leases_expired", totals.leases_expired
+    for reason, n in totals.dead.items():
+        yield "jobs_died", n, reason
+    for outcome in TICKS:
+        yield "schedule_ticks", totals.ticks.get(outcome, 0), outcome
+    yield "schedules", totals.schedules
 
-    def _add_whole(self, overview: Overview) -> None:
-        held = Counter((row.scope, row.state) for row in overview.pauses)
-        for scope in SCOPES:
-            self.add("paused", held[scope, Pause.PAUSED], scope)
-            self.add("draining", held[scope, Pause.DRAINING], scope)
-        self.add("workspaces", overview.known_workspaces)
-        self.add("observing", int(overview.observing))
-        unnamed = sum(row.jobs for row in overview.without_workspace.values())
-        self.add("jobs_without_workspace", unnamed)
-        for kind, n in overview.set_aside.items():
-            self.add("records_set_aside", n, kind)
 
-    def _add_queues(self, queue: FairQueue, rows: Sequence[QueueRow]) -> None:
-        fullest = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))
-        for row in fullest[:MOST_QUEUES]:
-            found = queue.views.runnable(row.queue) if row.runnable else NONE_RUNNABLE
-            self._add_queue(row, found)
-        others = fullest[MOST_QUEUES:]
-        if others:
-            self.add("jobs_queued", sum(row.waiting for row in others), OTHERS)
-            self.add("jobs_running", sum(row.running for row in others), OTHERS)
+def _of_queue(row: QueueRow, found: Runnable) -> Iterator[Sample]:
+    name = row.queue
+    yield "jobs_queued", row.waiting, name
+    yield "jobs_running", row.running, name
+    yield "jobs_runnable", found.jobs, name
+    yield "jobs_startable", found.startable, name
+    yield "slots_wanted", row.slots_wanted(found.startable), name
+    yield "oldest_runnable_seconds", found.oldest_seconds or 0.0, name
+    yield "last_start_timestamp_seconds", row.last_start, name
+    yield "queue_limit", row.concurrency, name, "concurrency"
+    yield "queue_limit", row.capacity, name, "capacity"
 
-    def _add_queue(self, row: QueueRow, found: Runnable) -> None:
-        name = row.queue
-        self.add("jobs_queued", row.waiting, name)
-        self.add("jobs_running", row.running, name)
-        self.add("jobs_runnable", found.jobs, name)
-        self.add("jobs_startable", found.startable, name)
-        self.add("slots_wanted", row.slots_wanted(found.startable), name)
-        self.add("oldest_runnable_seconds", found.oldest_seconds or 0.0, name)
-        self.add("last_start_timestamp_seconds", row.last_start, name)
-        self.add("queue_limit", row.concurrency, name, "concurrency")
-        self.add("queue_limit", row.capacity, name, "capacity")
 
-    def _add_workspaces(self, overview: Overview, top: int) -> None:
-        rows = [row for row in overview.workspaces if row.workspace != OTHERS][:top]
-        shares = shares_of(overview.workspaces)
-        for row in rows:
-            name, share = row.workspace, shares[row.workspace]
-            self.add("workspace_jobs_queued", row.waiting + row.scheduled, name)
-            self.add("workspace_jobs_running", row.running, name)
-            self.add("workspace_limit", row.limit, name)
-            self.add("workspace_oldest_wait_seconds", row.oldest_wait_seconds, name)
-            self.add("workspace_dead_letters", row.dead, name)
-            self.add("workspace_share", share.has, name)
-            self.add("workspace_fair_share", share.fair, name)
-        queued = overview.queued - sum(row.waiting + row.scheduled for row in rows)
-        self.add("workspace_jobs_queued", max(0, queued), OTHERS)
-        running = overview.running - sum(row.running for row in rows)
-        self.add("workspace_jobs_running", max(0, running), OTHERS)
+def _of_workspaces(overview: Overview, top: int) -> Iterator[Sample]:
+    rows = [row for row in overview.workspaces if row.workspace != OTHERS][:top]
+    shares = shares_of(overview.workspaces)
+    for row in rows:
+        name, share = row.workspace, shares[row.workspace]
+        yield "workspace_jobs_queued", row.waiting + row.scheduled, name
+        yield "workspace_jobs_running", row.running, name
+        yield "workspace_limit", row.limit, name
+        yield "workspace_oldest_wait_seconds", row.oldest_wait_seconds, name
+        yield "workspace_dead_letters", row.dead, name
+        yield "workspace_share", share.has, name
+        yield "workspace_fair_share", share.fair, name
+    queued = overview.queued - sum(row.waiting + row.scheduled for row in rows)
+    running = overview.running - sum(row.running for row in rows)
+    yield "workspace_jobs_queued", max(0, queued), OTHERS
+    yield "workspace_jobs_running", max(0, running), OTHERS

@@ -114,14 +114,6 @@ def folded(name: str) -> str:
     return name.strip().casefold()
 
 
-def similar_names(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the groups of names that differ only in case or surrounding spaces."""
-    groups: dict[str, list[str]] = {}
-    for name in sorted(names):
-        groups.setdefault(folded(name), []).append(name)
-    return [tuple(group) for group in groups.values() if len(group) > 1]
-
-
 class SimilarNames:
     """Warns once of each name that is similar to one of ``known`` or to an earlier one."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -133,30 +134,24 @@ def test_a_damaged_row_is_left_out(world: World, admin: Operators) -> None:
     assert [row.name for row in admin.activity.table()] == ["a"]
 
 
-def test_a_process_sends_few_rows() -> None:
-    """Where jobs are hardly more than rows, most workspaces are joined; of very many all names."""
+@pytest.mark.parametrize(
+    ("jobs", "tasks", "rows"),
+    [
+        (1500, 1, {(OTHER, OTHER, OTHER): 500, (OTHER, "q", "t0"): 970}),
+        (500, 500, {(OTHER, "q", OTHER): 470}),
+    ],
+)
+def test_a_process_sends_few_rows(jobs: int, tasks: int, rows: dict[Any, int]) -> None:
+    """Where jobs are hardly more than rows, most workspaces are joined; of many tasks, these."""
     tally = Tally(0)
-    for n in range(1500):
-        tally.ran(Job(str(n), f"w{n}", "q", "t", b""), "failed", 0.1)
+    for n in range(jobs):
+        tally.ran(Job(str(n), f"w{n}", "q", f"t{n % tasks}", b""), "failed", 0.1)
     sent: list[Happened] = []
     tally.send_activity(lambda _, happened: sent.append(happened), now=True)
     minute, hour = sent
     assert minute == hour
-    assert len(minute) == 32
-    assert dict(minute)[OTHER, OTHER, OTHER][2] == 500
-    assert dict(minute)[OTHER, "q", "t"][2] == 970
-
-
-def test_a_process_of_very_many_tasks_sends_few_rows() -> None:
-    """Where each job has a task of its own, tasks are joined, too; their queue stays."""
-    tally = Tally(0)
-    for n in range(500):
-        tally.ran(Job(str(n), f"w{n}", "q", f"t{n}", b""), "failed", 0.1)
-    sent: list[Happened] = []
-    tally.send_activity(lambda _, happened: sent.append(happened), now=True)
-    for rows in sent:
-        assert len(rows) == 31
-        assert dict(rows)[OTHER, "q", OTHER][2] == 470
+    assert len(minute) == 30 + len(rows)
+    assert {names: counts[2] for names, counts in minute if names in rows} == rows
 
 
 def test_the_wait_of_a_part() -> None:

@@ -73,29 +73,21 @@ def test_a_line_that_cannot_be_read_is_left_out(world: World) -> None:
     assert [row.task_id for row in history.list()] == ["m1"]
 
 
-def test_a_plain_ack_is_noted(world: World) -> None:
-    """Of a worker without a framework, too."""
-    with FairQueue(store=world.store, history=9) as queue:
-        queue.publish(b"", queue="q", workspace="a", job_id="j1")
-        (lease,) = queue.claim(["q"]).leases
-        queue.ack(lease, seconds=0.25)
-        queue.history.flush()
-        (row,) = queue.history.list(job_id="j1")
-    assert (row.workspace, row.outcome, row.seconds) == ("a", "succeeded", 0.25)
-
-
-def test_a_plain_reject_is_noted(world: World) -> None:
-    """With its reason, and the name of the worker's node; an adapter notes its own runs."""
+def test_plain_ends_are_noted(world: World) -> None:
+    """A reject with its reason and the worker's node; an adapter notes its own runs."""
     with FairQueue(store=world.store, history=9) as queue:
         queue.presence.describe("worker@here")
-        for _ in range(2):
+        for _ in range(3):
             queue.publish(b"", queue="q", workspace="a")
-        noted, rejected = queue.claim(["q"], 2).leases
+        acked, noted, rejected = queue.claim(["q"], 3).leases
+        queue.ack(acked, seconds=0.25)
         queue.reject(rejected, reason="token=abc is wrong", seconds=0.25)
         queue.history.is_of_adapter = True
         queue.reject(noted, reason="failed")
         queue.history.flush()
-        (row,) = queue.history.list()
+        row, (done,) = queue.history.list()[0], queue.history.list(job_id=acked.job.id)
+        assert len(queue.history.list()) == 2
+    assert (done.workspace, done.outcome, done.seconds) == ("a", "succeeded", 0.25)
     assert (row.outcome, row.error, row.worker) == (
         "rejected",
         "token=[hidden] is wrong",

@@ -48,13 +48,6 @@ def test_every_answer_has_the_headers(visitor: Visitor) -> None:
     assert "immutable" in visitor.get("/static/dashboard.css").headers["cache-control"]
 
 
-def test_nothing_is_loaded_from_elsewhere(visitor: Visitor) -> None:
-    """No page names another host, and none has a script or style inside."""
-    page = visitor.page("/")
-    for text in ("http://", "https://", "<style", " style=", " onclick=", "<script>"):
-        assert text not in page
-
-
 @pytest.mark.parametrize(
     "name", ["Host", "Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Real-IP", "Via"]
 )

@@ -220,19 +220,3 @@ def test_what_a_limit_holds_back_starts_no_worker(play: Play) -> None:
     play.queue.limits.set(Scope.workspace("a"), concurrency=20)
     play.go_on(60)
     assert play.scaler.workers == 3
-
-
-def test_neither_a_pause_nor_a_schedule_starts_a_worker(play: Play) -> None:
-    """Nor does a queue that is paused keep more workers than its jobs that run."""
-    play.publish(50, "later", delay_seconds=120)
-    play.queue.pauses.pause(Scope.workspace("held"))
-    play.publish(50, "held")
-    play.go_on(100)
-    assert play.scaler.workers == 0
-    play.go_on(60)
-    assert play.scaler.workers == 7
-    play.queue.pauses.resume(Scope.workspace("held"))
-    play.go_on(16)
-    assert play.scaler.workers >= 7
-    play.go_on(600)
-    assert (play.queue.views.totals().acked, play.scaler.workers) == (100, 0)

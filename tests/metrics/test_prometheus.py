@@ -145,23 +145,6 @@ def test_names_arrive_escaped(prometheus: Prometheus) -> None:
     assert [row["metric"]["workspace"] for row in found] == ['a"b\\c\\nd}e\\x1b[31m#']
 
 
-def test_the_alert_rules_are_evaluated(prometheus: Prometheus) -> None:
-    """Each of them without an error, and the store is seen to be there."""
-
-    def rules() -> dict[str, Any]:
-        (group,) = prometheus.ask("rules")["groups"]
-        return {rule["name"]: rule for rule in group["rules"]}
-
-    def is_there() -> bool:
-        """What is absent before the first scrape is pending until the next evaluation."""
-        return bool(rules()["FairqueueNotScraped"]["state"] == "inactive")
-
-    wait_for(lambda: all(rule["health"] != "unknown" for rule in rules().values()))
-    wait_for(is_there)
-    assert {rule["health"] for rule in rules().values()} == {"ok"}
-    assert rules()["FairqueueStoreDown"]["state"] == "inactive"
-
-
 def test_each_picture_of_the_dashboard_has_its_numbers(prometheus: Prometheus) -> None:
     """Every expression is understood, with Grafana's variables filled in."""
     dashboard = json.loads((FILES / "grafana.json").read_text())

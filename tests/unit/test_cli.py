@@ -12,7 +12,8 @@ from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.cli import main
 from fairqueue.cli._board import Board
 from fairqueue.cli._broker_url import core_url
-from fairqueue.cli._format import counted, duration, table
+from fairqueue.cli._command import table
+from fairqueue.plain import counted, duration
 from fairqueue.testing import EmbeddedServer
 from tests.unit.conftest import Shell
 

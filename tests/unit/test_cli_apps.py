@@ -119,13 +119,6 @@ def test_a_broker_that_is_none_is_exit_code_2(reference: str, problem: str) -> N
     assert "Traceback" not in result.output
 
 
-def test_the_program_of_celery_has_the_group() -> None:
-    """Under the entry point of the package."""
-    command = [sys.executable, "-m", "celery", "fairqueue", "ps", "--help"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert "Show what runs" in done.stdout
-
-
 REMEDY = r"to resume it: (.*)$"
 
 

@@ -57,20 +57,3 @@ def test_a_problem_is_the_last_word(shell: Shell, redis_url: str, namespace: str
         text = shell.run("doctor", code=1).stdout
     assert text.endswith("invariant holds. Above: 1 problem with the server or the workers.\n")
     assert "has runnable jobs of 1 workspace, and none was claimed" in text
-
-
-def test_two_apps_in_one_namespace_are_told(shell: Shell, redis_url: str, namespace: str) -> None:
-    """Their limits replace each other's with each boot, until one of them has stopped."""
-    apps = [
-        FairQueue(redis_url, namespace=namespace, workspace_concurrency=n, authoritative=True)
-        for n in (2, 5)
-    ]
-    for name, app in zip(("shop", "crm"), apps, strict=True):
-        app.presence.describe(name)
-        app.claim(["q"])
-    told = [one["text"] for one in shell.json("doctor")["remarks"] if one["about"] == "limits"]
-    assert any("different limits" in text and "'crm' · 'shop'" in text for text in told)
-    for app in apps:
-        app.close()
-    told = [one["text"] for one in shell.json("doctor")["remarks"] if one["about"] == "limits"]
-    assert not any("different limits" in text for text in told)

@@ -154,13 +154,3 @@ def test_similar_names_are_pointed_out(queue: FairQueue, caplog: pytest.LogCaptu
     for name in ("Acme", "acme", "acme", "zeta", "zeta ", "other"):
         queue.publish(b"", queue="q", workspace=name)
     assert similar(caplog) == ["workspaces 'Acme' and 'acme'", "workspaces 'zeta' and 'zeta '"]
-
-
-def test_stats_points_out_similar_names(shell: Shell, redis_url: str, namespace: str) -> None:
-    """Also those of different producers; a name cannot control the terminal."""
-    for name in ("acme", "ACME ", "other\x1b"):
-        with FairQueue(redis_url, namespace=namespace) as queue:
-            queue.publish(b"", queue="q", workspace=name)
-    text = shell.run("stats").stdout
-    assert "similar names: 'ACME ', 'acme' differ only in case" in text
-    assert "\x1b" not in text

@@ -1,4 +1,4 @@
-"""Options for the scope of a command."""
+"""Options that choose what a command is about: a scope, the rows of a list, durations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,50 @@ import click
 
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._command import options
+from fairqueue.plain import printable, seconds_in
 
 NAMED = ("workspace", "queue", "task")
 FLAGS = {"default": Scope.default(), "total": Scope.total(), "all": Scope.total()}
+
+
+def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) -> float | None:
+    """Read a duration: seconds, or a number followed by ``s``, ``m``, ``h`` or ``d``."""
+    if value is None:
+        return None
+    found = seconds_in(str(value))
+    if found is None:
+        shown = printable(str(value))
+        raise click.BadParameter(f"{shown!r} is not a duration, such as 90, 90s, 5m or 2h")
+    return found
+
+
+job_options = options(
+    click.option("--workspace", help="Only jobs of this workspace."),
+    click.option("--queue", help="Only jobs of this queue."),
+    click.option("--task", help="Only jobs of this task or actor."),
+)
+choice_options = options(
+    job_options,
+    click.option(
+        "--longer-than",
+        callback=as_seconds,
+        default="0",
+        help="Only jobs that have been so for longer, such as 90, 5m or 2h.",
+    ),
+)
+
+
+def limit_option(default: int, told: str) -> Callable[..., Any]:
+    """Add ``--limit``."""
+    kind = click.IntRange(min=1)
+    return click.option("--limit", type=kind, default=default, show_default=True, help=told)
+
+
+def hint_at_unseen(core: FairQueue, *scopes: Scope) -> None:
+    """Print a hint on standard error if nothing has this name."""
+    hint = core.views.hint(*scopes)
+    if hint is not None:
+        click.echo(printable(hint), err=True)
 
 
 def scope_options(
