@@ -95,7 +95,7 @@ function Limits.merged(part, text)
   if limits then return limits end
   local settings = S.settings or Limits.settings()
   if text == '' and not (settings[part] or settings.observe) then return NONE end
-  limits = { weight = 1, burst = 1, weighs = '1', may_block = false, paused = false } -- and 3 others
+  limits = { weight = 1, burst = 1, weighs = '1', may_block = false, paused = false } -- of 8 fields
   for name, value in next, settings[part] or NOTHING do limits[name] = value end
   if text ~= '' then limits = Limits.read(text, limits) end
   if settings.observe then limits = Limits.observed(limits) end
