@@ -12,6 +12,7 @@ local OF_ALL = {
   queue_default = { 'configured:queue_default:' },
   total = { 'configured:total:', 'live:total:', 'pause:total:' },
 }
+local PARTS = { 'default', 'queue_default', 'total' }
 local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
 local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
 local WORD = '([%w_]+)=([^ ]+)'
@@ -28,8 +29,8 @@ function Limits.settings()
   end
   local done, settings = pcall(cjson.decode, text)
   done = done and type(settings) == 'table'
-  for part in pairs(OF_ALL) do
-    done = done and (not settings[part] or type(settings[part]) == 'table')
+  for i = 1, #PARTS do
+    done = done and (not settings[PARTS[i]] or type(settings[PARTS[i]]) == 'table')
   end
   if not done then settings = cjson.decode(Limits.note()) end
   S.settings = settings
@@ -99,8 +100,9 @@ function Limits.merged(part, text)
   local limits = S.limits_by_text[key]
   if limits then return limits end
   local settings = S.settings or Limits.settings()
-  limits = { weight = 1, burst = 1 }
-  for name, value in pairs(settings[part] or NOTHING) do limits[name] = value end
+  if text == '' and not (settings[part] or settings.observe) then return NONE end
+  limits = { weight = 1, burst = 1, weighs = '1', may_block = false, paused = false } -- of 8 fields
+  for name, value in next, settings[part] or NOTHING do limits[name] = value end
   if text ~= '' then limits = Limits.read(text, limits) end
   if settings.shards then Limits.widen(limits, WIDE[part] or NOTHING, settings.shards) end
   if settings.observe then limits = Limits.observed(limits) end

@@ -40,10 +40,9 @@ function Lanes.pop(ws, flow)
   local priority, mark, others = match(flow.lanes, '^(%d+)(%+?),?(.*)$')
   if mark ~= '' then return Lanes.take_returned(ws, flow, priority, 1)[1], priority end
   local lane = K.lane(ws.name, flow.lane_key, priority)
-  local two, taken = call('LRANGE', lane, '0', '1'), S.taken_jobs
-  local element, following_element = two[1], two[2]
-  call('LPOP', lane)
+  local element, taken = call('LPOP', lane) or nil, S.taken_jobs
   taken[#taken + 1] = { ws.name, flow.queue, priority, element }
+  local following_element = call('LINDEX', lane, '0')
   if following_element then flow.first_task = match(following_element, '^[^:]+')
   else flow.first_task, flow.lanes = nil, others end
   if flow.holes then Lanes.tidy(ws, flow, priority) end

@@ -49,8 +49,8 @@ end
 
 -- How fast a limited capacity drains, for the rejections to come.
 function Leases.record_interval(at)
-  local interval, last_start = tonumber(at.start_interval), tonumber(at.last_start)
-  at.start_interval = num(Fairness.start_interval_after(interval, last_start, now))
+  local interval, last_start = at.start_interval + 0, at.last_start + 0
+  at.start_interval = format('%.6f', Fairness.start_interval_after(interval, last_start, now))
   at.last_start = now_text
 end
 
