@@ -31,7 +31,6 @@ class _Asked:
 
     option: str | None = None
     may_run: bool = False
-    may_be_stored: bool = False
 
 
 _asked: ContextVar[_Asked] = ContextVar("fairqueue_celery_asked", default=_Asked())  # noqa: B039
@@ -47,9 +46,8 @@ def on_unavailable(settings: Settings) -> str:
 def run_inline_after(error: StoreUnavailable, settings: Settings) -> None:
     """Raise RunInline if the call is to run here, unless one of its tries may be stored."""
     asked = _asked.get()
-    asked.may_be_stored |= error.may_be_stored
-    may_run = asked.may_run and not asked.may_be_stored
-    if may_run and on_unavailable(settings) == "inline":
+    asked.may_run = asked.may_run and not error.may_be_stored
+    if asked.may_run and on_unavailable(settings) == "inline":
         raise RunInline(str(error)) from error
 
 
@@ -92,10 +90,8 @@ def _subscribe_late(kind: Any) -> None:
     @wraps(on_task_call)
     def subscribe(self: Any, producer: Any, task_id: str) -> Any:
         broker = getattr(producer.connection.transport, "broker", None)
-        if broker is not None:
-            needs_none = on_unavailable(broker.settings) != "raise"
-            if needs_none or broker.core.outages.is_away:
-                return None
-        return on_task_call(self, producer, task_id)
+        must_reach_it = broker is None or on_unavailable(broker.settings) == "raise"
+        if must_reach_it and not (broker and broker.core.outages.is_away):
+            on_task_call(self, producer, task_id)
 
     kind.on_task_call = subscribe

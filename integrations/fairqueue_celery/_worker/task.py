@@ -81,7 +81,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         entered = enter_run(job)
         try:
             if job.traced:
-                job.trace = trace.begin(task, job, job.traced, uuid, request)
+                job.trace = trace.begin(job, job.traced, request)
             if request.get("chord"):
                 wait_for_results(task.backend)
             begun = runs.begin(job.fence) if job.begins else None

@@ -50,7 +50,7 @@ def test_it_has_the_app_s_settings_and_jobs(app: Celery) -> None:
     queue.limits.set(Scope.workspace("acme"), capacity=2)
     with pytest.raises(CapacityExceeded):
         app.send_task("work", headers={"workspace": "acme"})
-    assert queue.jobs.cancel_workspace("acme").removed == 2
+    assert queue.jobs.cancel_matching(workspace="acme").removed == 2
     queue.pauses.resume(Scope.workspace("acme"))
     queue.limits.unset(Scope.workspace("acme"))
 

@@ -25,7 +25,7 @@ def test_a_cancelled_task_is_stopped(shop: Any) -> None:
     publisher.send("work", 3, workspace="bob")
     shop.ledger.wait("start", 1, n=1)
     with shop.core(lease_seconds=2) as core:
-        found = core.jobs.cancel_workspace("ada")
+        found = core.jobs.cancel_matching(workspace="ada")
     assert (found.removed, found.signalled) == (1, 1)
 
     with pytest.raises(TaskRevokedError):
@@ -98,7 +98,7 @@ def test_a_worker_that_boots_on_a_full_redis_waits(own_shop: Any) -> None:
     with pytest.raises(OperationalError, match="Redis is out of memory"):
         publisher.send("work", 3, workspace="ada", retry=False)
     with shop.core(brings_limits=False) as core:
-        assert core.jobs.cancel_workspace("bob").removed == 1
+        assert core.jobs.cancel_matching(workspace="bob").removed == 1
     client.config_set("maxmemory", 0)
     shop.ledger.wait("end", 1, n=1)
     assert shop.ledger.lines(n=2) == []
@@ -139,7 +139,7 @@ def test_a_task_in_a_thread_sees_that_it_was_cancelled(shop: Any) -> None:
     with shop.core() as core:
         (job,) = [fence for fence in core.views.stats().workspaces if fence.running]
         assert job.workspace == "ada"
-        assert core.jobs.cancel_workspace("ada").signalled == 1
+        assert core.jobs.cancel_matching(workspace="ada").signalled == 1
         assert core.jobs.cancel("no such job") is Cancelled.NOT_FOUND
     shop.ledger.wait("cancelled", 1)
 
