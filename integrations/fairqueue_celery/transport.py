@@ -7,6 +7,7 @@ from typing import Any
 from kombu.transport import redis as stock
 
 from fairqueue import StoreUnavailable
+from fairqueue.adapters import mask_password
 from fairqueue_celery._channel import memory
 from fairqueue_celery._channel.broker import shared_broker
 from fairqueue_celery._channel.redis import Channel
@@ -80,12 +81,8 @@ class Transport(stock.Transport):
         address = self._address
         if not (address.sentinels or address.cluster or address.others):
             raise NotImplementedError
-        login = ""
-        if address.password:
-            secret = address.password if include_password else mask
-            login = f"{address.user or ''}:{secret}@"
-        scheme = "fairqueue" if address.tls is None else "fairqueues"
-        return f"{scheme}{address.kind}://{login}{address.place}"
+        shown = address.core_url({}).partition("?")[0].replace("redis", "fairqueue", 1)
+        return shown if include_password else mask_password(shown)
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""

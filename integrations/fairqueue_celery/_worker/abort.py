@@ -64,7 +64,7 @@ def end_run(held: HeldLease, pool: Any, *, abort_lost: bool) -> None:
 
 def _cancel(request: Any, pool: Any) -> None:
     """``cancel`` and never ``terminate``, which would store REVOKED and ack."""
-    if "emit_retry" in inspect.signature(request.cancel).parameters:
+    if "emit_retry" in inspect.signature(type(request).cancel).parameters:
         request.cancel(pool, emit_retry=False)
         return
     if request.time_start:  # older Celery's cancel() would store RETRY: the same without it

@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 from billiard.einfo import ExceptionWithTraceback
@@ -36,6 +34,7 @@ GIVEN_UP = ("ignored", "rejected")
 """Outcomes of the history alone."""
 COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError)
 """Errors that cost the worker its process, or would cost it the next one."""
+FOLLOWED = ("on_accepted", "on_success", "on_failure", "on_timeout", "cancel", "execute_using_pool")
 
 
 def on_received(request: Any = None, **_others: Any) -> None:
@@ -51,131 +50,119 @@ def on_received(request: Any = None, **_others: Any) -> None:
 
 
 class FollowedRequest:
-    """One request and the lease of its job."""
+    """One request and the lease of its job. It stands in for these methods of the request."""
 
     def __init__(self, broker: Broker, held: HeldLease, request: Any) -> None:
         self._broker = broker
         self._held = held
         self._request = request
         self._cancelled = False
+        self._celerys = {name: getattr(request, name) for name in FOLLOWED}
 
     def begin(self) -> None:
-        """Wrap the callbacks; the core has held the job until its ETA, so Celery need not."""
-        request = self._request
-        self._held.request = request
+        """Follow it; the core has held the job until its ETA, so Celery need not."""
+        self._held.request = request = self._request
         request._eta = None  # noqa: SLF001 - the task still sees it in its own request
-        request.on_accepted = self._accepting(request.on_accepted)
-        request.on_success = self._succeeding(request.on_success)
-        request.on_failure = self._failing(request.on_failure)
-        request.on_timeout = self._timing_out(request.on_timeout)
-        request.cancel = self._cancelling(request.cancel)
-        request.execute_using_pool = self._executing(request.execute_using_pool)
+        for name in FOLLOWED:
+            setattr(request, name, getattr(self, name))
 
-    def _executing(self, execute: Callable[..., Any]) -> Callable[..., Any]:
+    def execute_using_pool(self, pool: Any, **options: Any) -> Any:
         """What the pool cannot take, because of what its producer wrote, becomes a dead letter."""
+        try:
+            result = self._celerys["execute_using_pool"](pool, **options)
+        except MALFORMED as error:
+            if self._held.started is not None:
+                raise  # the solo pool ran it here
+            forget_job(pool, self._request)
+            state.task_ready(self._request)
+            reject_malformed(self._broker.leases, self._held, error)
+            raise TaskRevokedError(str(error)) from error  # Celery frees its process
+        self._held.run_is_over = run_is_over(pool, result)
+        return result
 
-        def executed(pool: Any, **options: Any) -> Any:
-            try:
-                result = execute(pool, **options)
-            except MALFORMED as error:
-                if self._held.started is not None:
-                    raise  # the solo pool ran it here
-                forget_job(pool, self._request)
-                state.task_ready(self._request)
-                reject_malformed(self._broker.leases, self._held, error)
-                raise TaskRevokedError(str(error)) from error  # Celery frees its process
-            self._held.run_is_over = run_is_over(pool, result)
-            return result
-
-        return executed
-
-    def _accepting(self, on_accepted: Callable[..., Any]) -> Callable[..., Any]:
-        def accepted(pid: int, time_accepted: float) -> Any:
-            self._broker.leases.start(self._held, time_accepted)
-            try:
-                on_accepted(pid, time_accepted)
-            except Exception:
-                # as in prefork; elsewhere it would end the run before it begins
-                logger.exception("Celery failed to note the start of %s", self._request)
-            finally:
-                self._ack_if_acknowledged()  # solo would do so after the task's end
-
-        return accepted
+    def on_accepted(self, pid: int, time_accepted: float) -> None:
+        """A process has begun it."""
+        self._broker.leases.start(self._held, time_accepted)
+        try:
+            self._celerys["on_accepted"](pid, time_accepted)
+        except Exception:
+            # as in prefork; elsewhere it would end the run before it begins
+            logger.exception("Celery failed to note the start of %s", self._request)
+        finally:
+            self._ack_if_acknowledged()  # solo would do so after the task's end
 
     def _ack_if_acknowledged(self) -> None:
         if self._request.acknowledged:
             self._broker.leases.decide(self._held.fence, Verdict.ACK)
 
-    def _succeeding(self, on_success: Callable[..., Any]) -> Callable[..., Any]:
-        def succeeded(result: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                if not self._was_aborted(result):
-                    return on_success(result, *args, **kwargs)
-                state.task_ready(self._request)
-            except BaseException:
-                self._held.counted = True  # Celery cannot settle it, nor could it the next time
-                raise
-            finally:
-                if isinstance(result, tuple) and not result[0]:
-                    self._count("succeeded")
-                    # now: Celery leaves it to the event loop, which may stand still while it stops
-                    self._ack_if_acknowledged()
-                self._end()
+    def on_success(self, result: Any, *args: Any, **kwargs: Any) -> Any:
+        """It has ended, or failed in a way that Celery has stored."""
+        try:
+            if not self._was_aborted(result):
+                return self._celerys["on_success"](result, *args, **kwargs)
+            state.task_ready(self._request)
+        except BaseException:
+            self._held.counted = True  # Celery cannot settle it, nor could it the next time
+            raise
+        finally:
+            if isinstance(result, tuple) and not result[0]:
+                self._count("succeeded")
+                # now: Celery leaves it to the event loop, which may stand still while it stops
+                self._ack_if_acknowledged()
+            self._end()
 
-        return succeeded
-
-    def _cancelling(self, cancel: Callable[..., Any]) -> Callable[..., Any]:
+    def cancel(self, *args: Any, **kwargs: Any) -> Any:
         """Let a cancelled run go back, also where Celery cannot store that it was cancelled.
 
         Celery kills the process, stores a result, and only then notes the cancel. With the result
         backend away it would take the death for a revocation, and ack.
         """
-
-        @wraps(cancel)  # its signature differs between versions of Celery
-        def cancelled(*args: Any, **kwargs: Any) -> Any:
-            self._cancelled = self._request._already_cancelled = True  # noqa: SLF001
-            try:
-                return cancel(*args, **kwargs)
-            except NotImplementedError:  # this pool cannot stop it, so it goes on
-                self._request._already_cancelled = False  # noqa: SLF001
-                raise
-
-        return cancelled
+        self._cancelled = self._request._already_cancelled = True  # noqa: SLF001
+        try:
+            return self._celerys["cancel"](*args, **kwargs)
+        except NotImplementedError:  # this pool cannot stop it, so it goes on
+            self._request._already_cancelled = False  # noqa: SLF001
+            raise
 
     def _was_aborted(self, result: Any) -> bool:
         """A cancelled greenlet reports success without a run time; that must not be acked."""
         return self._cancelled and isinstance(result, tuple) and result == (False, None, None)
 
-    def _failing(self, on_failure: Callable[..., Any]) -> Callable[..., Any]:
-        def failed(exc_info: Any, *args: Any, **kwargs: Any) -> Any:
-            error = _error_of(exc_info)
-            if self._is_cold_stop(error):
-                state.task_ready(self._request)
-                self._end()
-                return None
-            if not isinstance(error, (WaitsForChild, LeaseEnded)):
-                self._count(
-                    _outcome_of(error), error.reason if isinstance(error, Reject) else error
-                )
-            self._held.counted = isinstance(error, COUNTED)
-            if self._is_to_be_kept(error):
-                self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
-            if isinstance(error, WaitsForChild):
-                self._held.waits = self._request.id
-            if isinstance(error, LeaseEnded):
-                self._broker.leases.refuse(self._held)
-            try:
-                with run_context(self._job_context()):
-                    return on_failure(exc_info, *args, **kwargs)
-            except BaseException:
-                self._held.counted = True  # Celery cannot settle it
-                raise
-            finally:
-                if isinstance(error, (WorkerLostError, TimeLimitExceeded)):
-                    tell_parent(self._broker, self._request)
-                self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
+    def on_failure(self, exc_info: Any, *args: Any, **kwargs: Any) -> Any:
+        """It has failed, was rejected or is to be retried."""
+        error = _error_of(exc_info)
+        if self._is_cold_stop(error):
+            state.task_ready(self._request)
+            self._end()
+            return None
+        if not isinstance(error, (WaitsForChild, LeaseEnded)):
+            self._count(_outcome_of(error), error.reason if isinstance(error, Reject) else error)
+        self._held.counted = isinstance(error, COUNTED)
+        if self._is_to_be_kept(error):
+            self._held.failure = str(getattr(exc_info, "traceback", None) or repr(error))
+        if isinstance(error, WaitsForChild):
+            self._held.waits = self._request.id
+        if isinstance(error, LeaseEnded):
+            self._broker.leases.refuse(self._held)
+        try:
+            with run_context(self._job_context()):
+                return self._celerys["on_failure"](exc_info, *args, **kwargs)
+        except BaseException:
+            self._held.counted = True  # Celery cannot settle it
+            raise
+        finally:
+            if isinstance(error, (WorkerLostError, TimeLimitExceeded)):
+                tell_parent(self._broker, self._request)
+            self._end_when_dead() if isinstance(error, TimeLimitExceeded) else self._end()
 
-        return failed
+    def on_timeout(self, soft: bool, timeout: float) -> Any:  # noqa: FBT001 - billiard's call
+        """One of its time limits is over."""
+        try:
+            with run_context(self._job_context()):
+                return self._celerys["on_timeout"](soft, timeout)
+        finally:
+            if not soft:
+                self._end_when_dead()
 
     def _count(self, outcome: str, error: Any = None) -> None:
         """Count a run, in every pool: children have nothing to count."""
@@ -202,17 +189,6 @@ class FollowedRequest:
             and bool(request.task.acks_late)
             and not request.acknowledged
         )
-
-    def _timing_out(self, on_timeout: Callable[..., Any]) -> Callable[..., Any]:
-        def timed_out(soft: bool, timeout: float) -> Any:  # noqa: FBT001 - billiard's call
-            try:
-                with run_context(self._job_context()):
-                    return on_timeout(soft, timeout)
-            finally:
-                if not soft:
-                    self._end_when_dead()
-
-        return timed_out
 
     def _job_context(self) -> JobContext:
         """For what the worker's main process publishes on behalf of a task: errbacks, retries."""
