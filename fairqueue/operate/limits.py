@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from itertools import chain
 
 from fairqueue._later import rows
 from fairqueue._settings import limits_of
@@ -72,6 +71,6 @@ class LiveLimits:
 
         It has one row for each source of each scope, those of a limit provider included.
         """
-        found = chain.from_iterable(self._connected().stored_limits())
+        found = self._connected().stored_limits()
         rows = {(row.scope, row.name, row.source): row for row in found}
         return [rows[key] for key in sorted(rows)]
