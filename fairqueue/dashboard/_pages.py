@@ -161,7 +161,7 @@ def scope_of(given: Query) -> Scope:
 
 def edited(scope: Scope) -> tuple[str, ...]:
     """The limits that may be set there."""
-    return tuple(LIMITS[checked_scope(scope)[0]].model_fields)
+    return tuple(LIMITS[checked_scope(scope)[0]])
 
 
 def given(query: Query, field: str, what: str) -> str:

@@ -83,10 +83,6 @@ class Jobs:
         letters = home.dead_letters(workspace, job_id=job_id)
         return next((each.job.payload for each in letters if each.job.queue == queue), None)
 
-    def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
-        """Cancel all jobs of a workspace; see :meth:`cancel_matching`."""
-        return self._cancel_all({"workspace": check_name("workspace", workspace)}, progress)
-
     def cancel_matching(
         self,
         *,
@@ -98,19 +94,14 @@ class Jobs:
         """Cancel the jobs that match all that is given, in bounded steps; return how many.
 
         Jobs that are published meanwhile may be left. ``progress`` is called after each step with
-        the number of jobs it cancelled. ConfigurationError: nothing is given.
+        the number of jobs it cancelled. ConfigurationError: nothing is given. Running jobs are
+        cancelled first, so that none of them is redelivered behind the purge; then those that were
+        started meanwhile.
         """
         given = {"workspace": workspace, "queue": queue, "task": task}
         names = {kind: check_name(kind, name) for kind, name in given.items() if name is not None}
         if not names:
             raise ConfigurationError("name a workspace, a queue or a task whose jobs to cancel")
-        return self._cancel_all(names, progress)
-
-    def _cancel_all(self, names: Mapping[str, Any], progress: Progress) -> CancelledAll:
-        """Cancel running jobs first, so that none of them is redelivered behind the purge.
-
-        Then cancel those that were started meanwhile.
-        """
         store, done = self._connected(), Counter[Cancelled]()
 
         def cancel_running() -> None:
