@@ -24,7 +24,7 @@ PLACES = {
 """Keys that hold names of a scope: first those that jobs name now."""
 MOST_COMPARED = 10_000
 """How many names are compared to find a similar one."""
-MOST_STEPS = 200_000
+MOST_STEPS = 50_000
 """Pairs of characters to compare: of many or long names, those that begin alike."""
 
 
