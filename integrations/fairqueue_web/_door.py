@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -72,7 +71,6 @@ class FrontDoor:
         self._away_until = 0.0
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._threads: ThreadPoolExecutor | None = None
-        self._pid = os.getpid()
 
     def is_exempt(self, path: str) -> bool:
         """Whether requests of this path are left alone."""
@@ -84,7 +82,7 @@ class FrontDoor:
             next(filter(None, (name_of(read(view)) for read in self._readers)), None)
         )
 
-    async def _find_workspace(self, view: View) -> str | None:
+    async def find_workspace(self, view: View) -> str | None:
         """Return the same, where functions may be asynchronous."""
         for read in self._readers:
             value = read(view)
@@ -121,13 +119,8 @@ class FrontDoor:
         if self._log_throttle.passes():
             log.warning("requests are served without asking for a place: %s", error)
 
-    async def enter_soon(self, view: View, *, takes_place: bool) -> Visit:
-        """Do the same without blocking the event loop."""
-        workspace = await self._find_workspace(view)
-        return await self.visit(workspace) if takes_place else Visit(workspace)
-
     async def visit(self, workspace: str | None) -> Visit:
-        """Let in a request of this workspace; its place ends in a thread."""
+        """Let in a request of this workspace without blocking the event loop."""
         if self._queue is None or time.monotonic() < self._away_until:
             return Visit(workspace)
         requests, ticket = self._queue.requests, None
@@ -149,9 +142,8 @@ class FrontDoor:
         return Visit(workspace, partial(self._submit, ticket.end))
 
     def _submit(self, call: Callable[..., T], *args: Any, **options: Any) -> Future[T]:
-        if self._threads is None or self._pid != os.getpid():  # a fork has none of its threads
+        if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fairqueue-door")
-            self._pid = os.getpid()
         return self._threads.submit(call, *args, **options)
 
     def close(self) -> None:
