@@ -12,7 +12,7 @@ from inspect import isawaitable
 from typing import Any, TypeVar
 
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
-from fairqueue.adapters import Throttle, Ticket
+from fairqueue.adapters import Throttle
 from fairqueue_web._answers import BadWorkspace
 from fairqueue_web._sources import Source, View, name_of, one_slash, readers
 from fairqueue_web._visit import Visit
@@ -63,7 +63,7 @@ class FrontDoor:
         self._readers = readers(workspace_from)
         self._require_workspace = require_workspace
         self._wait_seconds = wait_seconds
-        self._waiting_most = waiting_most if wait_seconds > 0 else 0
+        self._waiting_most = waiting_most
         self._exempt = (exempt,) if isinstance(exempt, str) else tuple(exempt)
         self._queue: FairQueue | None = None
         if queue is not None and limit_requests:
@@ -123,28 +123,26 @@ class FrontDoor:
         """Let in a request of this workspace without blocking the event loop."""
         if self._queue is None or time.monotonic() < self._away_until:
             return Visit(workspace)
-        requests, ticket = self._queue.requests, None
+        requests = self._queue.requests
+        ticket = requests.ticket(workspace)
+        turns = requests.turns(ticket, self._wait_seconds, self._waiting_most)
         try:
-            ask = self._submit(requests.ask, workspace, waiting_most=self._waiting_most)
-            ticket = await _ticket_of(ask)
-            turns = requests.turns(ticket, within_seconds=self._wait_seconds)
             while not ticket.is_in_flight:
                 seconds = await asyncio.wrap_future(self._submit(next, turns, None))
                 if seconds is not None:
                     await asyncio.sleep(seconds)
         except BaseException as error:
-            if ticket is not None:
-                self._submit(ticket.end)
+            self._submit(ticket.end)
             if not isinstance(error, StoreUnavailable):
                 raise
             self._note_away(error)
             return Visit(workspace)
         return Visit(workspace, partial(self._submit, ticket.end))
 
-    def _submit(self, call: Callable[..., T], *args: Any, **options: Any) -> Future[T]:
+    def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fairqueue-door")
-        return self._threads.submit(call, *args, **options)
+        return self._threads.submit(call, *args)
 
     def close(self) -> None:
         """Close the connections. The front door can be used again."""
@@ -153,17 +151,3 @@ class FrontDoor:
             self._threads = None
         if self._queue is not None:
             self._queue.close()
-
-
-async def _ticket_of(asked: Future[Ticket]) -> Ticket:
-    """Wait for a ticket; one that arrives after the request was cancelled is given back."""
-    try:
-        return await asyncio.wrap_future(asked)
-    except asyncio.CancelledError:
-        asked.add_done_callback(_give_back)
-        raise
-
-
-def _give_back(asked: Future[Ticket]) -> None:
-    if not asked.cancelled() and asked.exception() is None:
-        asked.result().end()
