@@ -119,9 +119,7 @@ def running_soon(queue: FairQueue) -> Iterator[None]:
         return found
 
     def run() -> None:
-        wait_for(
-            lambda: seen.count(("waiting", False)) > 1
-        )  # one is whether it is known
+        wait_for(lambda: seen.count(("waiting", False)) > 1)  # one is whether it is known
         (lease,) = queue.claim(["q"]).leases
         wait_for(lambda: ("running", False) in seen)
         queue.store.note_progress(lease.fence, lease.job.workspace, "3 10 rows")
