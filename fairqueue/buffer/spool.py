@@ -32,16 +32,13 @@ OF_JOB, OF_RULES = JOB.split(", "), RULES.split(", ")
 SCHEMA = f"""
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
-    PRAGMA wal_autocheckpoint = 0; -- a publish syncs nothing: see CHECKPOINT
-    PRAGMA journal_size_limit = 0; -- where the log begins again
+    PRAGMA wal_autocheckpoint = 0; -- no publish waits for the disk; the log goes with the file
     CREATE TABLE IF NOT EXISTS jobs (
         number INTEGER PRIMARY KEY AUTOINCREMENT, kept, refused, {JOB}, {RULES}
     );
     CREATE INDEX IF NOT EXISTS waiting ON jobs (refused);
 """
 """The index: a publish waits while jobs are counted, or the first ones are looked for."""
-CHECKPOINT = "PRAGMA wal_checkpoint"
-"""Moves the write-ahead log into the file, while others use the spool."""
 INSERT = "INSERT INTO jobs VALUES (NULL, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"

@@ -84,8 +84,7 @@ def _subscribe_late(backend: Any) -> None:
     """
     kind = type(backend)
     on_task_call = kind.on_task_call
-    is_redis = hasattr(backend, "result_consumer") and hasattr(backend, "get_key_for_task")
-    if not is_redis or hasattr(on_task_call, "adapted_by_fairqueue"):
+    if hasattr(on_task_call, "adapted_by_fairqueue") or not hasattr(kind, "get_key_for_task"):
         return
 
     @wraps(on_task_call)
