@@ -22,8 +22,8 @@ from uuid import NAMESPACE_URL, uuid5
 from fairqueue._context import JobContext
 from fairqueue._context import current as current_job
 from fairqueue._keys import encode
+from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._publish.must_publish import publish_until_answered
-from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._threads import native_lock
 from fairqueue._worker.children import OVER, Child, Ended, InPlace
 from fairqueue.errors import (

@@ -39,7 +39,7 @@ class UnknownTaskBackoff:
     def __init__(self, settings: Settings) -> None:
         self._max_returns = settings.unknown_task_returns
         self._line_ends = float("-inf")
-        self._throttles: dict[str, Throttle] = {}
+        self._logged: dict[str, Throttle] = {}
 
     def delay_seconds(self, lease: Lease) -> float | None:
         """How long the job stays in its queue this time; None: give up on it.
@@ -51,18 +51,25 @@ class UnknownTaskBackoff:
             return None
         by_itself = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(returns, 30))
         delay_seconds = max(by_itself, self._seconds_in_line())
-        job = lease.job
-        is_one = job.task in self._throttles or len(self._throttles) < MOST_TASKS
-        throttle = self._throttles.setdefault(job.task * is_one, Throttle(LOG_EVERY_SECONDS))
-        if throttle.passes():
-            log.warning(
-                "this worker does not know task %r: job %r of workspace %r returns to queue %r for "
-                "%g s (return %d of %d, then it becomes a dead letter); start a worker that has "
-                "the task, or cancel the job",
-                *(job.task, job.id, job.workspace, job.queue, round(delay_seconds, 1)),
-                *(returns + 1, self._max_returns),
-            )
+        self._log(lease, delay_seconds)
         return delay_seconds
+
+    def _log(self, lease: Lease, delay_seconds: float) -> None:
+        job = lease.job
+        task = job.task if job.task in self._logged or len(self._logged) < MOST_TASKS else ""
+        if self._logged.setdefault(task, Throttle(LOG_EVERY_SECONDS)).passes():
+            log.warning(
+                "this worker does not know task %r: job %r of workspace %r returns to queue %r "
+                "for %g s (return %d of %d, then it becomes a dead letter); start a worker that "
+                "has the task, or cancel the job",
+                job.task,
+                job.id,
+                job.workspace,
+                job.queue,
+                round(delay_seconds, 1),
+                lease.declined + 1,
+                self._max_returns,
+            )
 
     def _seconds_in_line(self) -> float:
         now = time.monotonic()

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Settings
 from fairqueue.buffer.outages import Outages
 from fairqueue.buffer.spool import DROP, RETRY, Kept, change, checked_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue
@@ -71,7 +71,7 @@ def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
     list(_each(path, lambda spool: change(spool, RETRY)))
     before = len(_kept(path))
-    settings = core.settings.model_copy(update={"buffer_path": path})
+    settings = Settings.load({**core.settings.given, "buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()
     outages.send()

@@ -26,8 +26,7 @@ MOST_REMEMBERED = 10_000
 
 def living(store: StoreBase) -> list[rows.WorkerRow]:
     """Return the workers that live, by what they have said themselves."""
-    rows = {row.owner: row for page in store.workers() for row in page}
-    return [row for row in rows.values() if row.is_alive]
+    return [row for row in store.workers().values() if row.is_alive]
 
 
 def known_tasks(workers: Sequence[rows.WorkerRow], queue: str) -> set[str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from kombu.exceptions import OperationalError
@@ -61,7 +61,7 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
     ) -> Any:
         task = how.get("task_type") or self._tasks.get(name)
         option = how.pop(OPTION, None) or getattr(task, OPTION, None)
-        _subscribe_late(self.backend)
+        _subscribe_late(self.backend.__class__)
         alone = not more and not any(map(how.get, NOT_INLINE))
         token = _asked.set(_Asked(option, may_run=task is not None and alone))
         try:
@@ -77,15 +77,15 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
     app_class.send_task = send
 
 
-def _subscribe_late(backend: Any) -> None:
+@cache
+def _subscribe_late(kind: Any) -> None:
     """Let no call that need not reach Redis wait for the result backend, which may be there, too.
 
     ``get()`` subscribes for a result that its call did not.
     """
-    kind = type(backend)
     on_task_call = kind.on_task_call
-    if hasattr(on_task_call, "adapted_by_fairqueue") or not hasattr(kind, "get_key_for_task"):
-        return
+    if not (hasattr(kind, "ResultConsumer") and hasattr(kind, "get_key_for_task")):
+        return  # it is not on Redis
 
     @wraps(on_task_call)
     def subscribe(self: Any, producer: Any, task_id: str) -> Any:
@@ -94,5 +94,4 @@ def _subscribe_late(backend: Any) -> None:
         if must_reach_it and not (broker and broker.core.outages.is_away):
             on_task_call(self, producer, task_id)
 
-    subscribe.adapted_by_fairqueue = True  # type: ignore[attr-defined]
     kind.on_task_call = subscribe

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
+from tests.metrics.scraping import fetch
+from tests.nodes import free_port
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
+
+JOBS = 10
 
 
 def old_and_url(shop: Shop, **settings: object) -> str:
@@ -33,6 +39,36 @@ def test_a_task_that_only_a_newer_worker_knows_waits_for_it(shop: Shop) -> None:
     assert [row["deliveries"] for row in shop.ledger.lines("whoami")] == [1]
     wait_for(lambda: shop.row("acme").running == 0)
     assert (shop.row("acme").scheduled, shop.row("acme").dead) == (0, 0)
+
+
+def _declined(port: int) -> float:
+    """How many jobs the old worker has given back."""
+    return fetch(f"http://127.0.0.1:{port}/metrics")[
+        "fairqueue_leases_ended_total", "declined", "celery"
+    ]
+
+
+def test_the_newer_of_two_workers_gets_it_soon(shop: Shop) -> None:
+    """Beside an old worker an idle new one takes what the old one declined.
+
+    The old one prefers jobs that it has not declined yet.
+    """
+    port = free_port()
+    url = old_and_url(shop, metrics_bind=f"127.0.0.1:{port}")
+    publisher = shop.publisher(url)
+    for n in range(JOBS):  # with intervals: while one worker is busy the other takes the next one
+        publisher.send("curious.whoami", workspace=f"workspace-{n}")
+        time.sleep(0.4)
+    shop.app_name = "curious"
+    shop.worker("-c", "1", url=url).ready()
+    before = _declined(port)
+
+    shop.ledger.wait("whoami", JOBS, seconds=60)
+
+    assert _declined(port) - before <= JOBS // 3
+    assert len(shop.ledger.lines("whoami")) == JOBS
+    publisher.send("work", 1, workspace="acme")
+    shop.ledger.wait("end", 1)
 
 
 def test_a_task_that_no_worker_knows_becomes_a_dead_letter(shop: Shop) -> None:
