@@ -110,32 +110,30 @@ class Requests:
         None is the default workspace. Raises RequestRejected if there is no place by then, or at
         once if ``waiting_most`` requests of this workspace wait already, in all processes.
         """
-        ticket = self.ask(workspace, waiting_most=waiting_most if wait_seconds > 0 else 0)
+        ticket = self.ticket(workspace)
         try:
-            for seconds in self.turns(ticket, within_seconds=wait_seconds):
+            for seconds in self.turns(ticket, wait_seconds, waiting_most):
                 time.sleep(seconds)
         except BaseException:
             ticket.end()
             raise
         return ticket
 
-    def ask(self, workspace: str | int | UUID | None = None, *, waiting_most: int = 0) -> Ticket:
-        """Ask once; return a ticket that is in flight or waits. Raises RequestRejected."""
+    def ticket(self, workspace: str | int | UUID | None = None) -> Ticket:
+        """Return a ticket that has asked for nothing yet."""
         self._check_fork()
         named = self._settings.default_workspace if workspace is None else workspace
         name = check_name("workspace", named)
         ticket = Ticket(self, replies.ticket(self._name, name, next(self._numbers)), name)
-        self._connected()
-        self._before(name)
         with self._lock:
             self._held[ticket.text] = ticket
-        self._start()
-        self._ask(ticket, waiting_most)
         return ticket
 
     def _ask(self, ticket: Ticket, waiting_most: int) -> None:
         try:
             store = self._connected()
+            self._before(ticket.workspace)
+            self._start()
             if self._is_late():
                 with suppress(StoreUnavailable):  # of another shard, or this call raises it, too
                     self.renew(store)
@@ -152,12 +150,13 @@ class Requests:
         if ticket.text not in self._held:  # it was ended meanwhile
             store.end_request(ticket.text)
 
-    def turns(self, ticket: Ticket, *, within_seconds: float) -> Iterator[float]:
-        """Yield the seconds to sleep before each next look, until the ticket is in flight.
+    def turns(self, ticket: Ticket, wait_seconds: float, waiting_most: int) -> Iterator[float]:
+        """Ask for its place, and yield the seconds to sleep before each next ask, until it has it.
 
         Raises RequestRejected, and leaves the queue, when the time is up.
         """
-        until, pause = time.monotonic() + within_seconds, FIRST_PAUSE_SECONDS
+        until, pause = time.monotonic() + wait_seconds, FIRST_PAUSE_SECONDS
+        self._ask(ticket, waiting_most if wait_seconds > 0 else 0)
         longest = min(LONGEST_PAUSE_SECONDS, self._lease_seconds / ASKS_PER_LEASE)
         while not ticket.is_in_flight:
             left = until - time.monotonic()

@@ -15,7 +15,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -143,12 +143,14 @@ class _Steps:
         self._name = f"task {printable(job.task)}" if job.task else "the task"
         self._lock = native_lock()
         self._done: set[str] = set()
+        self._kept: Any = {} if job.store is None else None
 
     def is_kept(self, name: str) -> bool:
         """Return whether a step has finished in an earlier run; the first one reads which have."""
         if self.job.lost:
             raise self._lost()
         with self._lock:
+            self._read()
             if name in self._done:
                 raise StepRepeated(
                     f"{self._name} has two steps {name!r} in one run: name each by what it works "
@@ -268,7 +270,8 @@ class _Steps:
             return None  # only the id of its job tells whether an earlier run has sent it
 
     def _child(self, name: str) -> Child | None:
-        with self._lock:  # the first one reads them
+        with self._lock:
+            self._read()
             text = self._kept.get(f"{name}\n{self._number(name)}")
         return None if text is None else Child(*json.loads(text))
 
@@ -281,20 +284,20 @@ class _Steps:
                 f"hold: {error}; return text, numbers, lists and dicts of them"
             ) from error
 
-    @cached_property
-    def _kept(self) -> dict[str, str]:
-        job = self.job
-        if job.store is None:
-            return {}
+    def _read(self) -> None:
+        """Read what earlier runs have kept, once, with the lock held."""
+        job: Any = self.job
+        if self._kept is not None:
+            return
         if not job.redeliverable:
             _say_that_it_is_acked_early(self._name)
-        store = job.store()
+        of = job.workspace, self.task_id
         try:
-            return dict(self._until_answered(lambda: store.steps(job.workspace, self.task_id)))
+            self._kept = self._until_answered(lambda: job.store().steps(*of))
         except ValueError as error:
             log.warning("%s; all of them run again", error)
             self._until_answered(lambda: self._note("", "unread"))
-            return {}
+            self._kept = {}
 
     def _note(self, step: str, line: str) -> Any:
         job: Any = self.job

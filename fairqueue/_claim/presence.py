@@ -65,7 +65,7 @@ class Presence:
         """Set the name of this worker's node, such as ``celery@host``, and what else is told.
 
         ``software`` is the framework's version, such as ``celery/5.4``, ``queues`` those that the
-        worker takes jobs from (default: those that it claimed from in the last half minute), and
+        worker takes jobs from (default: those that it has claimed from), and
         ``slots`` how many jobs it can run at once, and ``tasks`` those that it knows. These are
         asked each time, from any thread. ``app``: its name, if no setting gives one.
         """
@@ -78,7 +78,6 @@ class Presence:
         """Tell it with the next claim or renewal: this is another owner, or takes other queues."""
         self._throttle = Throttle(min(INTRODUCED_EVERY_SECONDS, self._settings.lease_seconds))
         self._named: set[str] = set()  # what was told, or is about to be
-        self._lately: set[str] = set()
 
     def before_claim(self, queues: Sequence[str], shards: Sequence[Store], owner: str) -> None:
         """Announce the owner if that is due.
@@ -87,8 +86,7 @@ class Presence:
         """
         new = not self._named.issuperset(queues) and len(self._named) < MOST_NAMED
         self._named.update(queues)
-        self._lately.update(queues)
-        if not self._passes() and not new:
+        if not self._throttle.passes() and not new:
             return
         try:
             self._give(shards, owner)
@@ -118,13 +116,6 @@ class Presence:
         except FairQueueError as error:
             log.info("'fairqueue workers' does not know that owner %s stopped: %s", owner, error)
         self.restart()
-
-    def _passes(self) -> bool:
-        """Whether the time is over; what was not named in it is not taken any more."""
-        if not self._throttle.passes():
-            return False
-        self._named, self._lately = self._lately, set()
-        return True
 
     def _give(self, shards: Sequence[Store], owner: str) -> None:
         self._takes = sorted(self._named) if self._queues is None else self._queues()

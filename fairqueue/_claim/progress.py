@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from fairqueue._context import JobContext
 from fairqueue._context import current as current_job
@@ -48,7 +47,6 @@ def progress(current: float, total: float | None = None, message: str = "") -> N
 
 
 _warned: set[str] = set()
-_written = WeakKeyDictionary[JobContext, str]()
 
 
 @contextmanager
@@ -71,12 +69,9 @@ def _write_all(stores: dict[str, Any], jobs: list[JobContext]) -> None:
 
 def _write(stores: dict[str, Any], job: JobContext) -> None:
     text = _text(*(job.progress or ()))
-    if _written.get(job) == text:
-        return
     if job.store_id not in stores and job.store is not None:
         stores[job.store_id] = job.store().clone(timeout_seconds=TIMEOUT_SECONDS)
     stores[job.store_id].note_progress(job.fence, job.workspace, text)
-    _written[job] = text
 
 
 _writer = BackgroundWriter(

@@ -4,8 +4,8 @@ Publishing: the workspace of a call (``Call``, ``named_workspace``), ids (``job_
 batches, what must not be lost (``workspace_or_current``, ``publish_until_answered``), and errors as
 the framework lets them through (``translate_errors``). A worker: leases (``ClaimAhead``,
 ``LeaseKeeper``, ``Finish``), the running job (``run_context``, ``mark_body``), children, and what
-goes on beside (``Chores``, ``FailureReporter``, ``Ticker``). A web process:
-``Ticket`` and ``JobWatch``. Connections to Redis as the core makes them, and small tools.
+goes on beside (``Chores``, ``FailureReporter``, ``Ticker``). A web process: ``JobWatch``.
+Connections to Redis as the core makes them, and small tools.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from fairqueue._publish.workspace_from import Source as Source
 from fairqueue._publish.workspace_from import check_sources as check_sources
 from fairqueue._publish.workspace_from import looked_for as looked_for
 from fairqueue._publish.workspace_from import named_workspace as named_workspace
-from fairqueue._requests import Ticket as Ticket
 from fairqueue._settings import mask_password as mask_password
 from fairqueue._settings import split_settings as split_settings
 from fairqueue._stores import BROKER_SCHEMES as BROKER_SCHEMES

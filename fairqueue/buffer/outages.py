@@ -69,6 +69,7 @@ class Outages:
         self._lock = native_lock()
         self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
+        self._sender: Any = None
         self._stopped: threading.Event | None = None
 
     def begin_in_child(self) -> None:
@@ -85,6 +86,8 @@ class Outages:
                 self._stopped.set()
             for spool in self._spools:
                 spool.close()
+            if self._sender is not None:
+                self._sender.close()
             self._begin()
 
     # A publish
@@ -223,18 +226,18 @@ class Outages:
         of_parents = {spool.path for spool in _of_parents}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
         for path in set(found) - of_parents:
-            with suppress(spools.Error, OSError), self._lock:  # it is in use, or cannot be read
-                if stopped is None or not stopped.is_set():
-                    self._spools.append(spools.Spool(path))
+            with suppress(spools.Error, OSError):  # it is in use, or cannot be read
+                spool = spools.Spool(path)
+                with self._lock:
+                    if stopped is None or not stopped.is_set():
+                        self._spools.append(spool)
+                        continue
+                spool.close()
 
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls."""
-        if not self._spools:
-            return
-        with self._clone() as self._sender:
-            for spool in list(self._spools):
-                self._send_all(spool)
-                spools.change(spool.path, spools.CHECKPOINT)
+        for spool in list(self._spools):
+            self._send_all(spool)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
@@ -264,6 +267,7 @@ class Outages:
         numbers = [(each.number,) for each in kept]
         spool.change(spools.SENT, numbers)
         try:
+            self._sender = self._sender or self._clone()
             self._sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]

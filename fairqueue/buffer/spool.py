@@ -32,16 +32,13 @@ OF_JOB, OF_RULES = JOB.split(", "), RULES.split(", ")
 SCHEMA = f"""
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
-    PRAGMA wal_autocheckpoint = 0; -- a publish syncs nothing: see CHECKPOINT
-    PRAGMA journal_size_limit = 0; -- where the log begins again
+    PRAGMA wal_autocheckpoint = 0; -- no publish waits for the disk; the log goes with the file
     CREATE TABLE IF NOT EXISTS jobs (
         number INTEGER PRIMARY KEY AUTOINCREMENT, kept, refused, {JOB}, {RULES}
     );
     CREATE INDEX IF NOT EXISTS waiting ON jobs (refused);
 """
 """The index: a publish waits while jobs are counted, or the first ones are looked for."""
-CHECKPOINT = "PRAGMA wal_checkpoint"
-"""Moves the write-ahead log into the file, while others use the spool."""
 INSERT = "INSERT INTO jobs VALUES (NULL, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
@@ -92,9 +89,7 @@ def checked_folder(path: Path) -> Path:
 def new_in(folder: Path, store_id: str) -> Spool:
     """Make a new spool of this process, for the jobs of a store."""
     path = folder / f"{os.getpid()}-{secrets.token_hex(8)}.{_key(store_id)}.spool"
-    for each in (path, path.with_suffix(".lock")):
-        os.close(os.open(each, os.O_CREAT | os.O_EXCL, 0o600))  # payloads may be private
-    return Spool(path)
+    return Spool(path, os.O_CREAT | os.O_EXCL)
 
 
 def spools_in(folder: Path, store_id: str | None = None) -> list[Path]:
@@ -121,7 +116,7 @@ def change(path: Path, statement: str, *values: Any) -> int:
 def _opened(path: Path) -> sqlite3.Connection:
     """Open a spool that is there.
 
-    Only SQLite opens its file: to close another descriptor of it would drop SQLite's locks.
+    Nothing else opens it then: to close another descriptor of it would drop SQLite's locks.
     """
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=False)
@@ -139,11 +134,12 @@ class Spool:
     Raises OSError if it is in use, or cannot be opened; sqlite3.Error if it is damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, flags: int = 0) -> None:
         self.path, self._guard = path, native_lock()
-        self._lock = os.open(path.with_suffix(".lock"), os.O_RDWR)
+        self._lock = os.open(path.with_suffix(".lock"), os.O_RDWR | flags, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(os.open(path, os.O_RDWR | flags, 0o600))  # payloads may be private
             self._db = _opened(path)
             self.change(RETRY)  # what its last process was refused
         except BaseException:

@@ -154,10 +154,9 @@ class Jobs(ABC):
         )
 
     def _record(self, job: WaitingJob) -> bytes:
-        engines = [shard.engine for shard in self.queue.store.shards]
-        key, field = ("jobs", job.queue), encode_job(job.workspace, job.queue, job.job_id)
-        found = (each.command("HGET", each.keys.key(*key), field) for each in engines)
-        record: bytes = next(record for record in found if record is not None)
+        engine = self.queue.store.shards[0].engine
+        field = encode_job(job.workspace, job.queue, job.job_id)
+        record: bytes = engine.command("HGET", engine.keys.key("jobs", job.queue), field)
         return record
 
     # A worker

@@ -40,10 +40,9 @@ class Children:
         """Ask the backend of ``Results``; raises ConfigurationError if it will have no result."""
         message = Message(child.queue, child.task, (), {}, {}, message_id=child.id)
         results = next((m for m in self.broker.middleware if isinstance(m, Results)), None)
-        is_known = child.task in self.broker.actors
         of_all = {"store_results": results is not None and results.store_results}
         stores = {**of_all, **merged_options(self.broker, message)}["store_results"]
-        if results is None or (is_known and not stores):
+        if results is None or (child.task in self.broker.actors and not stores):
             raise ConfigurationError(
                 f"actor {child.task} stores no result that another process can read: add the "
                 "middleware Results to the broker, and set store_results=True on the actor"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +12,7 @@ from inspect import isawaitable
 from typing import Any, TypeVar
 
 from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
-from fairqueue.adapters import Throttle, Ticket
+from fairqueue.adapters import Throttle
 from fairqueue_web._answers import BadWorkspace
 from fairqueue_web._sources import Source, View, name_of, one_slash, readers
 from fairqueue_web._visit import Visit
@@ -64,7 +63,7 @@ class FrontDoor:
         self._readers = readers(workspace_from)
         self._require_workspace = require_workspace
         self._wait_seconds = wait_seconds
-        self._waiting_most = waiting_most if wait_seconds > 0 else 0
+        self._waiting_most = waiting_most
         self._exempt = (exempt,) if isinstance(exempt, str) else tuple(exempt)
         self._queue: FairQueue | None = None
         if queue is not None and limit_requests:
@@ -72,7 +71,6 @@ class FrontDoor:
         self._away_until = 0.0
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._threads: ThreadPoolExecutor | None = None
-        self._pid = os.getpid()
 
     def is_exempt(self, path: str) -> bool:
         """Whether requests of this path are left alone."""
@@ -84,7 +82,7 @@ class FrontDoor:
             next(filter(None, (name_of(read(view)) for read in self._readers)), None)
         )
 
-    async def _find_workspace(self, view: View) -> str | None:
+    async def find_workspace(self, view: View) -> str | None:
         """Return the same, where functions may be asynchronous."""
         for read in self._readers:
             value = read(view)
@@ -121,38 +119,30 @@ class FrontDoor:
         if self._log_throttle.passes():
             log.warning("requests are served without asking for a place: %s", error)
 
-    async def enter_soon(self, view: View, *, takes_place: bool) -> Visit:
-        """Do the same without blocking the event loop."""
-        workspace = await self._find_workspace(view)
-        return await self.visit(workspace) if takes_place else Visit(workspace)
-
     async def visit(self, workspace: str | None) -> Visit:
-        """Let in a request of this workspace; its place ends in a thread."""
+        """Let in a request of this workspace without blocking the event loop."""
         if self._queue is None or time.monotonic() < self._away_until:
             return Visit(workspace)
-        requests, ticket = self._queue.requests, None
+        requests = self._queue.requests
+        ticket = requests.ticket(workspace)
+        turns = requests.turns(ticket, self._wait_seconds, self._waiting_most)
         try:
-            ask = self._submit(requests.ask, workspace, waiting_most=self._waiting_most)
-            ticket = await _ticket_of(ask)
-            turns = requests.turns(ticket, within_seconds=self._wait_seconds)
             while not ticket.is_in_flight:
                 seconds = await asyncio.wrap_future(self._submit(next, turns, None))
                 if seconds is not None:
                     await asyncio.sleep(seconds)
         except BaseException as error:
-            if ticket is not None:
-                self._submit(ticket.end)
+            self._submit(ticket.end)
             if not isinstance(error, StoreUnavailable):
                 raise
             self._note_away(error)
             return Visit(workspace)
         return Visit(workspace, partial(self._submit, ticket.end))
 
-    def _submit(self, call: Callable[..., T], *args: Any, **options: Any) -> Future[T]:
-        if self._threads is None or self._pid != os.getpid():  # a fork has none of its threads
+    def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
+        if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fairqueue-door")
-            self._pid = os.getpid()
-        return self._threads.submit(call, *args, **options)
+        return self._threads.submit(call, *args)
 
     def close(self) -> None:
         """Close the connections. The front door can be used again."""
@@ -161,17 +151,3 @@ class FrontDoor:
             self._threads = None
         if self._queue is not None:
             self._queue.close()
-
-
-async def _ticket_of(asked: Future[Ticket]) -> Ticket:
-    """Wait for a ticket; one that arrives after the request was cancelled is given back."""
-    try:
-        return await asyncio.wrap_future(asked)
-    except asyncio.CancelledError:
-        asked.add_done_callback(_give_back)
-        raise
-
-
-def _give_back(asked: Future[Ticket]) -> None:
-    if not asked.cancelled() and asked.exception() is None:
-        asked.result().end()

@@ -9,6 +9,7 @@ from typing import Any
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._door import FrontDoor
 from fairqueue_web._sources import View
+from fairqueue_web._visit import Visit
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -60,8 +61,9 @@ class FairQueueMiddleware:
             await _reject(scope, send, error)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        workspace = await self._door.find_workspace(_view(scope))
         takes_place = scope["type"] == WITH_PLACES
-        visit = await self._door.enter_soon(_view(scope), takes_place=takes_place)
+        visit = await self._door.visit(workspace) if takes_place else Visit(workspace)
         with visit.whole():
             await self._app(scope, receive, send)
 

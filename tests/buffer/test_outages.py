@@ -262,24 +262,6 @@ def test_a_running_job_buffers_nothing(queue: FairQueue, server: EmbeddedServer)
         publish(queue, "a", on_unavailable="raise")
 
 
-def test_whether_a_job_may_be_stored_is_known(open_queue: Open, server: EmbeddedServer) -> None:
-    """It may where it was sent, and not where no server was asked or none was there."""
-    queue = open_queue(on_unavailable="inline")
-    publish(queue, "before")
-    server.freeze()
-    found = []
-    for text in ("asked", "not asked"):
-        with pytest.raises(StoreUnavailable) as caught:
-            publish(queue, text)
-        found.append(caught.value.may_be_stored)
-    assert found == [True, False]
-    server.kill()
-    other = open_queue(on_unavailable="inline", namespace="other")
-    with pytest.raises(StoreUnavailable) as caught:
-        publish(other, "no server")
-    assert not caught.value.may_be_stored
-
-
 def test_jobs_sent_together_are_buffered_together(
     queue: FairQueue, server: EmbeddedServer, folder: Path
 ) -> None:

@@ -153,22 +153,6 @@ def test_a_parent_that_is_not_woken_looks_by_itself(world: World) -> None:
     sound(world)
 
 
-def test_a_parent_that_waits_for_long_does_not_expire(world: World) -> None:
-    """It has started in time; what it is late for is its children's."""
-    worker, backend = world.worker(), Backend(world)
-    parent = world.publish("a", task="t", expires_seconds=60)
-    lease = worker.take_one()
-    suspend(world, backend, lease, "one")
-    assert release(worker, lease, parent)
-    assert worker.finish(worker.take_one())
-    for _ in range(2):
-        world.pass_time(100)
-        again = worker.take_one()
-        assert again.job.id == parent
-        assert worker.release(again)
-    sound(world)
-
-
 def test_a_failed_child_is_sent_again_by_the_next_attempt(world: World) -> None:
     """A run that is suspended is no attempt."""
     worker, backend = world.worker(), Backend(world)

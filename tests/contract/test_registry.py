@@ -10,12 +10,9 @@ import pytest
 
 from fairqueue import ConfigurationError, Job, Settings, UnknownTask
 from fairqueue._claim.presence import Presence
-from fairqueue._stores.library import load
 from fairqueue.adapters import Admission
 from fairqueue.explained import Why, explain_wait
 from fairqueue.operate import Operators, Registry
-from fairqueue.operate.registry import known_tasks, unknown
-from fairqueue.rows import WorkerRow
 from tests.contract.world import World, sound
 
 Tell = Callable[..., Presence]
@@ -203,20 +200,8 @@ def explain_task(found: Why) -> str:
     return next((line for line in explain_wait(found) if " task " in line[:60]), "")
 
 
-def test_a_worker_with_unreadable_names_is_silent() -> None:
-    """Its digest stands for nothing that is known."""
-    row = WorkerRow("w", "w", "", 0.0, 0.0, 0, queues=("q",))
-    assert known_tasks([row], "q") is None
-    assert unknown([row], "q", "t") is None
-
-
 @pytest.mark.parametrize("app", ["", "  ", "x" * 101, 3])
 def test_a_bad_name_of_an_app_is_refused(app: Any) -> None:
     """At start-up, and the setting is named."""
     with pytest.raises(ConfigurationError, match="app"):
         Settings.load({"app": app})
-
-
-def test_an_introduction_is_one_call() -> None:
-    """What it tells more costs a look, not another call."""
-    assert load().arguments_of("heartbeat") == ("now", "owner", "about", "digest", "app")

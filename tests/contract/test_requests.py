@@ -77,15 +77,6 @@ def states(web: Web, tickets: list[str]) -> list[str]:
     return [web.state_of(ticket) for ticket in tickets]
 
 
-def test_without_limits_every_request_is_in_flight(web: Web) -> None:
-    """It is counted, under whatever name."""
-    for name in ("a", "a", ODD):
-        web.ask(name)
-        assert web.state == "in_flight"
-    assert web.store.count_requests("a") == (3, 2, 0)
-    assert web.store.count_requests(ODD) == (3, 1, 0)
-
-
 def test_a_full_workspace_is_rejected_with_what_is_full(web: Web) -> None:
     """The reply names the scope, its limit and what is in flight; another workspace is let in."""
     web.waiting_most = 0
@@ -122,15 +113,6 @@ def test_a_repeated_admission_takes_no_second_place(web: Web) -> None:
     assert web.store.end_request(ticket)
     assert not web.store.end_request(ticket)
     assert web.store.count_requests("a") == (0, 0, 0)
-
-
-def test_no_limit_is_forgotten_by_ends_of_strangers(web: Web) -> None:
-    """The end of a ticket that was never admitted frees no place."""
-    limit(web.store, a=1)
-    web.ask("a")
-    assert not web.store.end_request(replies.ticket("p9", "a", 1))
-    web.ask("a")
-    assert web.state == "waits"
 
 
 def test_who_waits_is_first_come_first_served_in_a_workspace(web: Web) -> None:
@@ -179,21 +161,6 @@ def test_places_go_by_requests_in_flight_per_weight(web: Web) -> None:
     assert web.store.count_requests("a") == (8, 6, 14)
     assert web.store.count_requests("b") == (8, 2, 18)
     assert states(web, tickets["a"][:7]) == ["in_flight"] * 6 + ["waits"]
-
-
-def test_equal_workspaces_take_turns(web: Web) -> None:
-    """With one place, three workspaces get it in turn, however long their names or queues are."""
-    web.waiting_most = 9
-    limit(web.store, total=1)
-    last = web.ask("z")
-    waiting = [(name, web.ask(name)) for name in "aaaabbc"]
-    order = []
-    while waiting:
-        web.store.end_request(last)
-        name, last = next(each for each in waiting if web.state_of(each[1]) == "in_flight")
-        waiting.remove((name, last))
-        order.append(name)
-    assert order == list("abcabaa")
 
 
 def test_a_workspace_at_its_own_limit_holds_no_other_back(web: Web) -> None:
@@ -263,17 +230,6 @@ def test_tickets_expire_with_their_process(web: Web, clock: ManualClock) -> None
     assert web.store.count_requests("a") == (1, 0, 0)
 
 
-def test_what_a_renewal_does_not_name_ends(web: Web, clock: ManualClock) -> None:
-    """Though its process lives: an admission that arrived late frees its place within a lease."""
-    limit(web.store, a=2)
-    mine, late = web.ask("a"), web.ask("a")
-    for _ in range(4):
-        clock.advance(LEASE_SECONDS / 3)
-        web.renew(mine)
-    assert web.store.count_requests("a") == (1, 1, 0)
-    assert not web.store.end_request(late)
-
-
 def test_a_worker_drops_the_tickets_of_processes_that_are_gone(
     web: Web, clock: ManualClock
 ) -> None:
@@ -286,32 +242,6 @@ def test_a_worker_drops_the_tickets_of_processes_that_are_gone(
     assert web.store.count_requests("w1") == (0, 0, 0)
     kinds = {entry.key.rpartition(b"}:")[2].partition(b":")[0] for entry in web.store.engine.dump()}
     assert not [kind for kind in kinds if b"request" in kind]
-
-
-def test_requests_that_the_store_has_lost_count_again(web: Web, clock: ManualClock) -> None:
-    """A renewal names those that are in flight; they count, even above the limit."""
-    limit(web.store, a=1)
-    mine = web.ask("a")
-    clock.advance(LEASE_SECONDS + 1)
-    other = Web(web.store, "p2", waiting_most=0)
-    theirs = other.ask("a")
-    assert other.state == "in_flight"
-    web.renew(mine)
-    assert web.store.count_requests("a") == (2, 2, 0)
-    web.store.end_request(theirs)
-    other.ask("a")
-    assert other.state == "rejected"
-
-
-def test_a_renewal_of_a_waiting_request_as_in_flight_takes_it_out_of_the_queue(web: Web) -> None:
-    """It is in one place: the process knows that it was started."""
-    limit(web.store, a=2)
-    tickets = [web.ask("a") for _ in range(2)]
-    waiting = web.ask("a")
-    web.store.end_request(tickets[0])
-    web.store.engine.command("ZREM", web.store.engine.keys.key("requests"), waiting)
-    web.renew(tickets[1], waiting)
-    assert web.store.count_requests("a") == (2, 2, 0)
 
 
 def test_observed_limits_reject_no_request_and_are_counted(web: Web) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import Job, JobState, JobStatus, Limits
+from fairqueue import Job, JobState, JobStatus
 from fairqueue._types import JobProgress
 from fairqueue.adapters import Admission
 from fairqueue.operate import Statuses
@@ -46,16 +46,6 @@ def test_the_life_of_a_job(world: World) -> None:
     assert known(world, job).state is JobState.ENDED
     world.pass_time(180)
     assert status(world, job) is None
-
-
-def test_a_waiting_job_says_what_blocks_it(world: World) -> None:
-    """The same blockers as those of ``why``."""
-    world.store.set_limits("workspace", "a", Limits(concurrency=1))
-    _, job = world.publish_many(2)
-    world.worker().take_one()
-    assert [(each.kind, each.scope) for each in known(world, job).blockers] == [
-        ("concurrency", "workspace")
-    ]
 
 
 def test_a_dead_job_says_why(world: World) -> None:

@@ -115,13 +115,6 @@ def test_a_lost_lease_writes_nothing(world: World) -> None:
     sound(world)
 
 
-def test_a_lease_that_is_known_to_be_lost_runs_no_step(world: World) -> None:
-    """The function is not called."""
-    world.publish()
-    with run_of(world, world.worker().take_one(), is_lost=lambda: True), pytest.raises(LeaseLost):
-        step.run("one", must_not_run)
-
-
 def test_an_older_run_of_the_same_task_is_refused(world: World) -> None:
     """A retry may start before the lease of its first run has ended: the higher fence counts."""
     for job in ("m", f"{'x' * 16}~m"):

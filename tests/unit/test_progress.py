@@ -72,21 +72,6 @@ def test_calls_in_a_loop_cost_little(store: Store) -> None:
     assert len(store.written) <= 2 + took * 2
 
 
-def test_the_newest_counts_twice_a_second(store: Store) -> None:
-    """What came between two writes is not written, and the same is not written again."""
-    ends = time.monotonic() + 1.2
-    n = 0
-    while time.monotonic() < ends:
-        n += 1
-        fairqueue.progress(n)
-        time.sleep(0.002)
-    wait_for(lambda: store.written[-1:] == [f"{n} - %"])
-    assert len(store.written) <= 5
-    fairqueue.progress(n)
-    wait_for(lambda: not _writer.waiting)
-    assert store.written.count(f"{n} - %") == 1
-
-
 def test_a_silent_store_is_not_waited_for(store: Store) -> None:
     """The task goes on at once."""
     store.delay = 0.3

@@ -90,16 +90,3 @@ def test_a_server_on_path_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path:
         program.touch(mode=0o700)
         monkeypatch.setenv("PATH", str(tmp_path))
         assert find_server() == str(program)
-
-
-def test_a_program_that_cannot_be_run_is_skipped(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Neither an absent package nor a file that cannot be run counts as a server."""
-    folder = tmp_path / "carrier"
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    (folder / "server").touch(mode=0o600)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert _server.program_in_wheel("carrier", "server") is None
-    assert _server.program_in_wheel("fairqueue_no_such_package", "server") is None

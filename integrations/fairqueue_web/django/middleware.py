@@ -69,7 +69,7 @@ class FairQueueMiddleware:
 
     async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            visit = await front_door().enter_soon(_view(request), takes_place=True)
+            visit = await front_door().visit(await front_door().find_workspace(_view(request)))
         except REJECTIONS as error:
             return _answer(error)
         with visit.whole():

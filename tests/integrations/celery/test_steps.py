@@ -11,7 +11,7 @@ from celery.app import trace
 from celery.exceptions import TaskRevokedError
 
 import fairqueue
-from fairqueue import StepRepeated, step
+from fairqueue import step
 from fairqueue_celery import queue_of
 from tests.integrations.celery.conftest import OpenApp
 from tests.integrations.celery.test_test_worker import working
@@ -53,11 +53,6 @@ def app(ran: Ran, open_app: OpenApp, socket_url: str, namespace: str) -> Celery:
             raise self.retry(countdown=0)
         ran.append("end")
 
-    @app.task(name="shop.twice", shared=False)
-    def twice() -> None:
-        for _ in range(2):
-            step.run("one", note, "one")
-
     return app
 
 
@@ -88,34 +83,12 @@ def test_retries_go_on_behind_the_steps_that_have_finished(app: Celery, ran: Ran
         wait_for(lambda: counted(app) == {"run": 3, "kept": 2})
 
 
-def test_a_replay_goes_on_where_the_task_failed(app: Celery, ran: Ran) -> None:
-    """From its start only if that is asked for."""
-    app.conf.broker_transport_options = {"keep_failures": True, **app.conf.broker_transport_options}
-    queue = queue_of(app)
-    with working(app), fairqueue.workspace("acme"):
-        app.tasks["shop.auto"].apply_async((3,))
-        wait_for(lambda: len(queue.dead.page("acme")) == 1)
-        (letter,) = queue.dead.page("acme")
-        assert ran == ["one", "two", "two", "two"]
-        ran.clear()
-        assert queue.dead.replay("acme", letter.job.id)
-        wait_for(lambda: len(queue.dead.page("acme")) == 1 and ran)
-        assert ran == ["two"]
-        (letter,) = queue.dead.page("acme")
-        ran.clear()
-        assert queue.dead.replay("acme", letter.job.id, from_start=True)
-        wait_for(lambda: len(queue.dead.page("acme")) == 1 and len(ran) == 2)
-        assert ran == ["one", "two"]
-
-
 def test_eager_mode_keeps_steps_within_the_run(app: Celery, ran: Ran) -> None:
-    """So a test sees a repeated name; nothing is stored."""
+    """Nothing is stored."""
     app.conf.task_always_eager = True
     result = app.tasks["shop.auto"].delay(0)
     assert result.get()[0]["name"] == "one"
     assert ran == ["one", "two", "end"]
-    with pytest.raises(StepRepeated):
-        app.tasks["shop.twice"].apply(throw=True)
     assert records(app) == 0
 
 

@@ -105,12 +105,6 @@ def test_a_header_that_can_be_read_in_two_ways_is_refused(text: str) -> None:
         FrontDoor(workspace_from="header:a").workspace_of(request(headers={"a": text}))
 
 
-def test_a_workspace_may_be_required() -> None:
-    """A request without one is then rejected."""
-    with pytest.raises(BadWorkspace):
-        FrontDoor(workspace_from="header:a", require_workspace=True).workspace_of(request())
-
-
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -20,7 +20,6 @@ from tests.integrations.web import django_site
 
 django_site.configure()
 
-from django.conf import settings  # noqa: E402 - Django is set up first
 from django.db import connection, transaction  # noqa: E402
 from django.test import AsyncClient, Client, override_settings  # noqa: E402
 
@@ -176,11 +175,3 @@ def test_the_command_line_uses_the_setting(
         with pytest.raises(SystemExit):
             command.run_from_argv(["./manage.py", "fairqueue", "workspace", "--help"])
         assert "manage.py fairqueue workspace" in capsys.readouterr().out
-
-
-def test_the_app_adds_nothing_to_the_admin() -> None:
-    """No models, so no tables and no migrations."""
-    from django.apps import apps  # noqa: PLC0415 - Django is set up first
-
-    assert "fairqueue_web.django" in settings.INSTALLED_APPS
-    assert list(apps.get_app_config("fairqueue").get_models()) == []

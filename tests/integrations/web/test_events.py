@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -21,6 +20,7 @@ from fairqueue_web import JobEvents
 from fairqueue_web.fastapi import job_events as of_fastapi
 from fairqueue_web.flask import job_events as of_flask
 from tests.integrations.web import django_site
+from tests.system.ledger import wait_for
 
 django_site.configure()
 
@@ -109,16 +109,24 @@ def events_of(body: bytes) -> list[Any]:
 
 @contextmanager
 def running_soon(queue: FairQueue) -> Iterator[None]:
-    """A worker that starts the job a moment later, reports, and ends it."""
+    """A worker that starts the job, reports, ends it: each once the client has seen the last."""
+    look, seen = queue.job, list[tuple[str, bool]]()
+
+    def job(job_id: str, *, workspace: str) -> JobStatus | None:
+        found = look(job_id, workspace=workspace)
+        if found is not None:
+            seen.append((found.state.value, found.progress is not None))
+        return found
 
     def run() -> None:
-        time.sleep(0.3)
+        wait_for(lambda: seen.count(("waiting", False)) > 1)  # one is whether it is known
         (lease,) = queue.claim(["q"]).leases
-        time.sleep(0.3)
+        wait_for(lambda: ("running", False) in seen)
         queue.store.note_progress(lease.fence, lease.job.workspace, "3 10 rows")
-        time.sleep(0.3)
+        wait_for(lambda: ("running", True) in seen)
         queue.ack(lease)
 
+    queue.job = job
     worker = threading.Thread(target=run)
     worker.start()
     yield

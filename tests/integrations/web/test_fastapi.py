@@ -13,7 +13,7 @@ from fastapi import Depends, FastAPI, Header, HTTPException, Path
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue
 from fairqueue.adapters import current_workspace
 from fairqueue_web import FrontDoor
-from fairqueue_web.fastapi import FairQueueMiddleware, answer_rejections, in_workspace
+from fairqueue_web.fastapi import answer_rejections, in_workspace
 
 
 def get(app: FastAPI, path: str, **headers: str) -> httpx.Response:
@@ -85,13 +85,6 @@ def test_a_dependency_that_depends_on_it_runs_in_the_workspace() -> None:
     assert seen == ["acme"]
 
 
-def test_the_workspace_ends_with_the_request() -> None:
-    """The next one begins without it."""
-    app = application(of_header)
-    assert get(app, "/async/1", **{"x-org": "acme"}).json() == "acme"
-    assert get(app, "/async/1").json() is None
-
-
 def test_a_request_takes_a_place(queue: FairQueue) -> None:
     """Without one it is rejected before the endpoint runs."""
     door = FrontDoor(queue)
@@ -105,16 +98,10 @@ def test_a_request_takes_a_place(queue: FairQueue) -> None:
     assert queue.requests.in_flight("acme") == (0, 0, 0)
 
 
-@pytest.mark.parametrize("with_middleware", [False, True])
-def test_a_publish_that_is_rejected_becomes_429(
-    full: CapacityExceeded, with_middleware: bool
-) -> None:
-    """By the middleware, or by handlers of the application."""
+def test_a_publish_that_is_rejected_becomes_429(full: CapacityExceeded) -> None:
+    """By handlers of the application."""
     app = FastAPI()
-    if with_middleware:
-        app.add_middleware(FairQueueMiddleware, workspace_from="header:X-Org")
-    else:
-        answer_rejections(app)
+    answer_rejections(app)
 
     def publish() -> None:
         raise full

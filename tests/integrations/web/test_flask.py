@@ -119,15 +119,3 @@ def test_rejections_are_answered(queue: FairQueue, full: CapacityExceeded) -> No
     assert get(app, workspace=None).status_code == 400
     assert get(app).text == "acme"
     assert queue.requests.in_flight("acme") == (0, 0, 0)
-
-
-def test_a_view_that_fails_keeps_no_place(queue: FairQueue) -> None:
-    """It is answered with 500, as without the extension."""
-    app = application(queue=queue)
-
-    @app.get("/fail")
-    def fail() -> str:
-        raise ZeroDivisionError
-
-    assert get(app, "/fail").status_code == 500
-    assert get(app).text == "acme"

@@ -134,9 +134,3 @@ def test_an_application_that_fails_keeps_no_place(queue: FairQueue) -> None:
     with pytest.raises(KeyboardInterrupt):
         get(front(fail, queue=queue))
     assert queue.requests.in_flight("acme") == (0, 0, 0)
-
-
-def test_the_path_names_the_workspace() -> None:
-    """Decoded, and with that of a mounted application."""
-    app = front(whose, workspace_from="path:/t/{workspace}/")
-    assert get(app, "/t/\u00c3\u00a4/x")[1] == "ä"

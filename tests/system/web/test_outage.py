@@ -147,7 +147,9 @@ def play(
     time.sleep(seconds / 2)
     clients[0].kill()
     clients[0].start()
+    before = len(clients[0].answers)
     time.sleep(seconds / 2)
+    wait_for(lambda: len(clients[0].answers) > before)  # however long it takes to start
     ended = time.monotonic()
     end(server, fault)
     wait_for(lambda: not [*folder.glob("*.spool")])
