@@ -30,9 +30,9 @@ def moving(to: int = TO, shards: int = FROM) -> str:
     return next(name for name in NAMES if shard_of(name, shards) != shard_of(name, to))
 
 
-def places(known: Namespace, shards: int = max(FROM, TO)) -> dict[int, int]:
+def places(known: Namespace) -> dict[int, int]:
     """Count the jobs of each shard that has some."""
-    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
+    found = {n: known.shard(n).depth("q", running=True) for n in range(max(FROM, TO))}
     return {n: depth for n, depth in found.items() if depth}
 
 
