@@ -217,7 +217,10 @@ class Claimers:
             wanted = max(0, n - had)
             part = shard.claim(queues, wanted, times, call.acks_early)
         except FairQueueError as error:
-            self._fail(shard, error, call)
+            call.failed = error
+            call.failed_at.add(shard.breaker)
+            self._empty.forget(shard.number)
+            self._note(shard, error)
             return False
         found = len(self._results.leases) - had
         self._order.note(shard.number, queues, part.heads)
@@ -231,12 +234,6 @@ class Claimers:
             return True
         call.waits.append(part.wait_seconds)
         return False
-
-    def _fail(self, shard: Claimer, error: FairQueueError, call: _Call) -> None:
-        call.failed = error
-        self._empty.forget(shard.number)
-        call.failed_at.add(shard.breaker)
-        self._note(shard, error)
 
     def _note(self, shard: Claimer, error: FairQueueError) -> None:
         shard.breaker.failed()
