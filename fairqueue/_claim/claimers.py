@@ -122,7 +122,8 @@ class Claimers:
                 with self._forgiving():
                     self.presence.before_claim(queues, self.answering, self._name)
             with suppress(FairQueueError):
-                self._look_for_shards()
+                self._store.look(self.answering)
+                self._grow()
             found = self._results
             found.old, found.leases = found.old + found.leases, ()
             self._return_owed()
@@ -144,10 +145,6 @@ class Claimers:
     def _forgiving(self) -> AbstractContextManager[None]:
         """Go on without what a shard refuses, where there are others."""
         return suppress(*((StoreUnavailable,) if self._are_several else ()))
-
-    def _look_for_shards(self) -> None:
-        self._store.look(self.answering)
-        self._grow()
 
     def _claim(self, queues: Sequence[str], n: int, call: _Call, *, has_waiter: bool) -> None:
         """Ask as many shards as needed, and those with pending ends."""
