@@ -110,14 +110,15 @@ def _shown(text: str) -> dict[str, str]:
 
 
 def named(field: bytes, text: bytes, stamp: bytes) -> rows.StoredLimitsRow | None:
-    """Read one field of limits with its name; None: it is a pause, or sets nothing."""
-    source, scope, name = field.decode().split(":", 2)
+    """Read one field of limits with its name; None: it is a pause or a mark, or sets nothing."""
+    source, scope, name = [*field.decode().split(":", 2), "", ""][:3]
+    if source == "pause" or not scope:
+        return None
     words = _words_in(text.decode()).items()
     limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
     known = stamp_in(stamp.decode()) or (None, None)
-    if source == "pause" or not limits:
-        return None
-    return rows.StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
+    row = rows.StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
+    return row if limits else None
 
 
 def _default(stored: StoredLimits) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
-from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
+from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
 from fairqueue._stores.limits_text import SourcedLimits
@@ -32,12 +31,15 @@ KEEP_ANSWERS_SECONDS = 3600.0
 INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
 IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
-EXPORT_PAGE = 50
-EXPORT_EACH = 10  # jobs of one workspace in one call
-HEADS_AT_ONCE = 200
+EXPORTED_EACH = 10  # jobs of one workspace in one call
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
+
+
+def _named(workspace: str, queue: str, job_id: str) -> dict[str, Any]:
+    """Name a job."""
+    return {"workspace": encode(workspace), "id": encode_job(workspace, queue, job_id)}
 
 
 class OperatorStore:
@@ -230,10 +232,18 @@ class OperatorStore:
             "workspace": encode(workspace or ""),
             "task": encode_task(task) if task is not None else "",
         }
-        how: dict[str, Value] = {"count": PAGE, "most": most, "cancelled": int(cancelled), **named}
+        how: dict[str, Value] = {"most": most, "each": most, "cancelled": int(cancelled), **named}
         for name in queues:
-            for (dropped,) in self._steps("purge", b"0", b"", queue=name, **how):
-                yield int(dropped)
+            cursor = b"0"
+            while cursor:
+                cursor, dropped = self._purge(cursor, queue=name, **how)
+                yield dropped
+
+    def _purge(self, cursor: bytes, **how: Value) -> tuple[bytes, int]:
+        usual: dict[str, Value] = {"workspace": "", "task": "", "cancelled": 0, "lists": ""}
+        how = {**usual, "most": MOST_DROPPED, "count": PAGE, **how}
+        cursor, dropped = self._call("purge", cursor=cursor, **how)
+        return cursor, int(dropped)
 
     def cancel(self, job_id: str, *, workspace: str, queue: str) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
@@ -242,26 +252,28 @@ class OperatorStore:
         does a running one when its lease expires or is released. A notice counts against the
         retention of dead letters, in a store of its own per workspace.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        found = self._call("cancel", workspace=encode(workspace), id=known_by)
-        return Cancelled(found.decode())
+        return Cancelled(self._call("cancel", **_named(workspace, queue, job_id)).decode())
 
     def withdraw(self, job_id: str, *, workspace: str, queue: str) -> Job | None:
         """Cancel and return a waiting or scheduled job; None: there is none, or no more.
 
         It leaves a failure notice, so its end is reported whether or not the reply arrives.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        found = self._call("withdraw", workspace=encode(workspace), id=known_by)
+        found = self._call("withdraw", **_named(workspace, queue, job_id))
         return replies.job(job_id, queue, found[0]) if found else None
 
     def locate(
-        self, job_id: str, *, workspace: str | None, queue: str | None
+        self,
+        job_id: str,
+        *,
+        workspace: str | None,
+        queue: str | None,
+        names: list[str] | None = None,
     ) -> list[tuple[JobState, FoundJob]]:
         """Return where there are jobs of this id, and in what state; it takes bounded steps.
 
         One that waits or runs is said to wait. A dead job of a queue that is not in use any more is
-        found in the workspace that is named.
+        found in the workspace that is named. ``names`` gets the workspaces that were asked.
         """
         queues = [encode(queue)] if queue else self._queues() or ([""] if workspace else [])
         where: dict[str, Value] = {"workspace": encode(workspace or ""), "id": encode(job_id)}
@@ -269,23 +281,12 @@ class OperatorStore:
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             some = queues[at : at + QUEUES_AT_ONCE]
             where |= {"queues": " ".join(some), "count": PLACES_AT_ONCE // len(some)}
-            rows += chain.from_iterable(self._steps("locate", **where))
+            for page in self._steps("locate", **where):
+                rows += page[1:]
+                if names is not None:
+                    names.extend(map(decode, page[0].split()))
         found = (row.decode().split() for row in rows)
         return [(JobState(state), replies.found_job(job)) for state, job in found]
-
-    def dead_letters(
-        self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
-    ) -> list[DeadLetter]:
-        """Return a page of a workspace's dead letters, oldest first, or those with this id."""
-        found = self._call(
-            "dead_letters",
-            workspace=encode(workspace),
-            id=encode(job_id or ""),
-            start=start,
-            count=count,
-        )
-        pairs = zip(found[::2], found[1::2], strict=True)
-        return [replies.dead_letter(*pair) for pair in pairs]
 
     def replay(
         self,
@@ -302,17 +303,15 @@ class OperatorStore:
 
         UniqueKeyHeld: another job holds its unique key, so it stays dead.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        where: dict[str, Value] = {"workspace": encode(workspace), "id": known_by}
-        done = self._call("replay", **where, delay=delay_seconds, from_start=int(from_start))
+        of = _named(workspace, queue, job_id)
+        done = self._call("replay", **of, delay=delay_seconds, from_start=int(from_start))
         if isinstance(done, bytes):
             raise UniqueKeyHeld(job_id, workspace, decode_job(done))
         return bool(done)
 
     def purge_dead(self, workspace: str, queue: str, job_id: str) -> bool:
         """Delete a dead letter; False: there is none of this id."""
-        known_by = encode_job(workspace, queue, job_id)
-        return bool(self._call("purge_dead", workspace=encode(workspace), id=known_by))
+        return bool(self._call("purge_dead", **_named(workspace, queue, job_id)))
 
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float
@@ -347,14 +346,6 @@ class OperatorStore:
         if scope == "task":
             self.settle_change()
         return Pause(before.decode()) if before else None
-
-    def heads(self, kind: str, name: str, cursor: bytes) -> list[bytes]:
-        """Return a page of the jobs of a queue (``jobs``) or of ``dead_letters``, without payloads.
-
-        The next cursor comes first, then ids and first lines in turn; names are encoded.
-        """
-        found: Any = self._call("heads", kind=kind, name=name, cursor=cursor, count=HEADS_AT_ONCE)
-        return list(found)
 
     def rebuild(self, what: str, names: Sequence[str], extra: str = "") -> str:
         """Rebuild one thing that the auditor has found; return what was done, in a word, or ''.
@@ -400,19 +391,14 @@ class OperatorStore:
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
         """Move a queue's waiting and scheduled jobs into other lists; items as in purge."""
         text = " ".join(f"{least} {encode(name)}" for least, name in lists)
-        moved = 1
-        while moved:
-            moved = 0
-            for some in self._export_pages(encode(queue), text, b"0"):
-                moved += some
-                yield some
-        yield from self._export_pages(encode(queue), text, b"jobs:0")
-
-    def _export_pages(self, queue: str, lists: str, cursor: bytes) -> Iterator[int]:
-        named = {"queue": queue, "lists": lists}
-        how = {"count": EXPORT_PAGE, "each": EXPORT_EACH}
-        for (moved,) in self._steps("export_jobs", cursor, **named, **how):
-            yield int(moved)
+        how: dict[str, Value] = {"queue": encode(queue), "each": EXPORTED_EACH, "lists": text}
+        cursor, of_round = b"0", 0
+        while cursor:
+            cursor, moved = self._purge(cursor, **how)
+            yield moved
+            of_round += moved
+            if cursor == b"jobs:0" and of_round:
+                cursor, of_round = b"0", 0
 
     def suspend_imports(self, seconds: float) -> None:
         """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""

@@ -19,6 +19,8 @@ from fairqueue._stores.store import Store, StoreBase
 NOT_OPERATIONS = {
     "clone",
     "close",
+    "dead_letters",
+    "export_jobs",
     "fleet",
     "forget_forwardings",
     "home",
@@ -29,13 +31,16 @@ NOT_OPERATIONS = {
     "keep_forwarding",
     "look",
     "moving",
+    "names",
     "names_parents",
     "shard_settings",
+    "stored_limits",
     "waiter",
+    "workers",
     "would_store",
 }
 """These run no script, or those of others."""
-OF_ONE_SHARD = {"due_schedules", "heads", "index_tasks", "rebuild"}
+OF_ONE_SHARD = {"due_schedules", "index_tasks", "rebuild"}
 """These no sharded store does, though every store has them."""
 ROUTES = {"workspace", "ticket", "fence", "scope", "all", "first", "there", "turns"}
 

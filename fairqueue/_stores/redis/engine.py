@@ -155,8 +155,8 @@ class RedisEngine(Engine):
             yield from Pages(self.client, self.keys.prefix, heads).entries()
 
     def _heads(self, kind: str, name: str, cursor: bytes) -> Any:
-        given: dict[str, Value] = {"now": "", "kind": kind, "name": name, "cursor": cursor}
-        return self.call("heads", count=HEADS_AT_ONCE, **given)
+        given: dict[str, Value] = {"kind": kind, "name": name, "scan": "HSCAN", "cursor": cursor}
+        return self.call("entries", now="", count=HEADS_AT_ONCE, **given)[1:]
 
     def waiter(
         self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()

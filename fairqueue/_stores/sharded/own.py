@@ -128,7 +128,7 @@ class OwnMethods(Router, StoreBase):
         return chosen
 
     def choose_dead(
-        self, choice: rows.DeadFilter, *, payloads: bool = False, cursor: str = ""
+        self, choice: rows.DeadFilter, *, payloads: int = 0, cursor: str = ""
     ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching letters, the workspace with the oldest letter first."""
         shards = [self.home(choice.workspace)] if choice.workspace else self.every

@@ -20,8 +20,12 @@ local WIDE = { total = { 'concurrency', 'capacity', 'requests' },
 local DIVIDED = { capacity = true, requests = true }
 
 function Limits.settings()
-  local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING
-  if text ~= '{}' then done, settings = pcall(cjson.decode, text) end
+  local text = S.fields.settings or Limits.note()
+  if text == '{}' then
+    S.settings = NOTHING
+    return NOTHING
+  end
+  local done, settings = pcall(cjson.decode, text)
   done = done and type(settings) == 'table'
   for part in pairs(OF_ALL) do
     done = done and (not settings[part] or type(settings[part]) == 'table')
@@ -96,7 +100,7 @@ function Limits.merged(part, text)
   local settings = S.settings or Limits.settings()
   limits = { weight = 1, burst = 1 }
   for name, value in pairs(settings[part] or NOTHING) do limits[name] = value end
-  limits = Limits.read(text, limits)
+  if text ~= '' then limits = Limits.read(text, limits) end
   if settings.mark and WIDE[part] then Limits.widen(limits, WIDE[part], settings) end
   if settings.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
