@@ -56,7 +56,7 @@ inner_nodes | hash | inner node: its record, and where it stands in the node abo
 shared_limits | hash | shared limit: why it is closed, its rate, its timer, its walk
   | once it is open and its rate is over
 limits | hash | `source:scope:name`: limits as `name=value`; `configured`: a digest, or `-`; marks
-  `reserves`, `moves`, `spread`, `forwards`
+  `reserves`, `moves`, `forwards`
   | when an operator, a configuration or the provider takes them away
 stored_by | hash | field of `limits`: when it was stored, and by which process | with that field
 indexed_tasks | hash | task that has or had a limit: `all` if each of its leases has its slots,

@@ -122,7 +122,8 @@ class Claimers:
                 with self._forgiving():
                     self.presence.before_claim(queues, self.answering, self._name)
             with suppress(FairQueueError):
-                self._look_for_shards()
+                self._store.look(self.answering)
+                self._grow()
             found = self._results
             found.old, found.leases = found.old + found.leases, ()
             self._return_owed()
@@ -144,10 +145,6 @@ class Claimers:
     def _forgiving(self) -> AbstractContextManager[None]:
         """Go on without what a shard refuses, where there are others."""
         return suppress(*((StoreUnavailable,) if self._are_several else ()))
-
-    def _look_for_shards(self) -> None:
-        self._store.look(self.answering)
-        self._grow()
 
     def _claim(self, queues: Sequence[str], n: int, call: _Call, *, has_waiter: bool) -> None:
         """Ask as many shards as needed, and those with pending ends."""
@@ -217,7 +214,10 @@ class Claimers:
             wanted = max(0, n - had)
             part = shard.claim(queues, wanted, times, call.acks_early)
         except FairQueueError as error:
-            self._fail(shard, error, call)
+            call.failed = error
+            call.failed_at.add(shard.breaker)
+            self._empty.forget(shard.number)
+            self._note(shard, error)
             return False
         found = len(self._results.leases) - had
         self._order.note(shard.number, queues, part.heads)
@@ -231,12 +231,6 @@ class Claimers:
             return True
         call.waits.append(part.wait_seconds)
         return False
-
-    def _fail(self, shard: Claimer, error: FairQueueError, call: _Call) -> None:
-        call.failed = error
-        self._empty.forget(shard.number)
-        call.failed_at.add(shard.breaker)
-        self._note(shard, error)
 
     def _note(self, shard: Claimer, error: FairQueueError) -> None:
         shard.breaker.failed()

@@ -82,11 +82,6 @@ class Layout:
         self.most = max(self.most, self.mark.most)
 
     @property
-    def is_spread(self) -> bool:
-        """Whether there are, or will be, several shards. A single shard has no mark."""
-        return self.mark.most > 1
-
-    @property
     def is_old(self) -> bool:
         """Whether to look again before using it."""
         return monotonic() - self.looked_at >= LOOK_EVERY_SECONDS
@@ -156,16 +151,17 @@ def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1)
     """
     sent = monotonic()
     marks = {engine: mark_of(engine) for engine in engines}
+    have_marks = layout.mark.most > 1  # a single shard has none
     # the newest first; shards without a mark come last, and get that of the others
     for engine in sorted(marks, key=lambda each: age_of(marks[each]), reverse=True):
         mark = marks[engine]
-        if mark is None and layout.is_spread:
+        if mark is None and have_marks:
             _refuse_other_data(engine, engines, layout.mark.shards, servers)
             write_mark(engine, "HSETNX", layout.mark)
             marks[engine] = mark = mark_of(engine)
         if mark is not None and mark.changes >= layout.mark.changes:
             _refuse_other_number(engine, engines, layout.mark, mark)
-        if layout.is_told(mark, engine.shard) or not (mark or layout.is_spread):
+        if layout.is_told(mark, engine.shard) or not (mark or have_marks):
             layout.learn(mark, sent)
 
 

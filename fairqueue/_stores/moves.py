@@ -131,8 +131,7 @@ class MovesStore(OperatorStore):
 
         ``is_over``: all have moved, also those that are not known here.
         """
-        versions = (change.version, change.ended.version) if change else ("", "")
-        self._call("set_moves", shards="!" if is_over else versions[0], to=versions[1])
+        self._call("set_moves", shards="!" if is_over else change.version if change else "")
 
     def hold_moves(self, owner: str, seconds: float) -> bool:
         """Acquire or extend the migration lock for so long; False: another process has it."""

@@ -16,7 +16,7 @@ _OF_ALL = {
     "queue_default": ("configured:queue_default:",),
     "total": ("configured:total:", "live:total:", "pause:total:"),
 }
-_NOTED = ("configured:observe:", "reserves", "moves", "spread", "forwards")
+_NOTED = ("configured:observe:", "reserves", "moves", "forwards")
 _WIDE = frozenset({"concurrency", "capacity", "requests", "rate", "burst"})
 _LISTED = ("capacity", "wide_capacity", "workspaces", "queues", "tasks")
 
@@ -39,16 +39,7 @@ def lists_of(field: str, text: str) -> Iterator[str]:
         yield f"{scope}s"
 
 
-def shards_of(mark: str, *, move: bool) -> int | None:
-    """Read how many shards there are, or will be; None: one, and its workspaces do not move."""
-    now, _, to = mark.partition(">")
-    numbers = [int(text.partition(".")[0]) for text in (now, to) if text]
-    return max(numbers) if numbers and (numbers[0] > 1 or move) else None
-
-
-def settings_of(
-    fields: Mapping[str, str], lists: Container[str], shards: int | None
-) -> dict[str, Any]:
+def settings_of(fields: Mapping[str, str], lists: Container[str], mark: str) -> dict[str, Any]:
     """Return what a shard notes of limits that concern many; empty: there are none."""
     found: dict[str, Any] = {}
     for name, sources in _OF_ALL.items():
@@ -57,7 +48,7 @@ def settings_of(
     for field in fields.keys() & set(_NOTED):
         found[field.removeprefix("configured:").rstrip(":")] = fields[field]
     found |= {name: 1 for name in (*_LISTED, "indexed") if name in lists}
-    return {**found, "shards": shards} if found and shards else found
+    return {**found, "mark": mark} if mark and (found or {*mark} & {*".>"}) else found
 
 
 def _own(name: str) -> tuple[str, str, str]:
@@ -68,8 +59,9 @@ def _own(name: str) -> tuple[str, str, str]:
 class Levels:
     """The limits in force at each level; names are encoded as in the keys."""
 
-    def __init__(self, fields: Mapping[str, str], shards: int | None) -> None:
-        self._fields, self.shards = fields, shards
+    def __init__(self, fields: Mapping[str, str], mark: str) -> None:
+        self._fields = fields
+        self._has_others = bool(mark) and (mark[:2] not in {"1", "1>"} or "moves" in fields)
 
     @property
     def observed(self) -> bool:
@@ -90,7 +82,7 @@ class Levels:
 
     def _over_shards(self, numbers: dict[str, float]) -> dict[str, float]:
         """Name the limits that are wider than a shard as the scripts do."""
-        if self.shards is None:
+        if not self._has_others:
             return numbers
         return {f"whole_{name}" if name in _WIDE else name: n for name, n in numbers.items()}
 

@@ -296,7 +296,7 @@ def test_other_keys_are_named(own_server: EmbeddedServer) -> None:
 def test_a_user_who_may_not_ask_is_not_checked(own_server: EmbeddedServer) -> None:
     """With the commands that fairqueue needs and no others, everything works."""
     allowed = [f"+{name.lower()}" for name in {*COMMANDS, "BLPOP", "INFO"}]
-    url = _user(own_server, "~{fairqueue:0}:*", *allowed, "+evalsha", "+script|load", "+hello")
+    url = _user(own_server, "~{fairqueue:0}:*", *allowed, "+evalsha", "+eval", "+hello")
     with FairQueue(url) as queue:
         queue.connect()
         assert _lives(queue)
@@ -341,16 +341,6 @@ def _lives(queue: FairQueue) -> bool:
     return queue.depth("q", running=True) == 0
 
 
-@pytest.mark.usefixtures("_can_be_asked")  # Redis 6.2 denies no single subcommand
-@pytest.mark.parametrize("missing", ["script|load", "eval"])
-def test_one_of_two_ways_to_bring_a_script_is_enough(
-    own_server: EmbeddedServer, missing: str
-) -> None:
-    """A provider may forbid SCRIPT, and a careful administrator EVAL."""
-    with FairQueue(_user(own_server, "~*", "+@all", f"-{missing}")) as queue:
-        assert _lives(queue)
-
-
 class Interrupted(Exception):
     """As a soft time limit, which a signal raises anywhere."""
 
@@ -391,7 +381,7 @@ def test_a_user_who_may_not_end_a_wait(own_server: EmbeddedServer) -> None:
 def test_each_command_of_the_scripts_is_asked_for(redis_client: redis.Redis) -> None:
     """The list of what is asked is the list of what the scripts run, and has the right arity."""
     asked = {call[0] for call in calls("k")}
-    brings = {"FCALL", "FUNCTION", "EVALSHA", "EVAL", "SCRIPT"}
+    brings = {"FCALL", "FUNCTION", "EVALSHA", "EVAL"}
     assert asked - {*brings, "BLPOP"} == COMMANDS
     assert missing_permissions(redis_client, "k") is None
     for call in calls("k"):

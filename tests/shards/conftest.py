@@ -148,6 +148,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def servers_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each shard has a server of its own: one may be away without the others."""
+    monkeypatch.setattr("fairqueue._stores.breaker._known", {})
     for kind in (MemoryEngine, RedisEngine):
         monkeypatch.setattr(kind, "server", property(lambda engine: f"server {engine.shard}"))
 
@@ -158,7 +159,7 @@ def put_away(store: Store, *, is_away: bool = True) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise StoreUnavailable("away")
 
-    for name in ("call", "command"):
+    for name in ("_run", "command"):
         vars(store.engine).pop(name, None)
         if is_away:
             vars(store.engine)[name] = refuse

@@ -64,14 +64,6 @@ def test_limits_of_a_new_release_replace_those_of_the_one_before(
         assert worker.limits.get(Scope.workspace(there))["concurrency"].value == 3
 
 
-def test_without_any_server_it_does_not_start(servers: Spread, namespace: str) -> None:
-    """The error is that of an outage."""
-    for node in servers.nodes:
-        node.kill()
-    with FairQueue(servers.url, namespace=namespace) as queue, pytest.raises(StoreUnavailable):
-        queue.connect()
-
-
 def test_servers_in_another_order_are_refused(servers: Spread, namespace: str) -> None:
     """Though one of them cannot be asked: nothing is stored where no other process looks."""
     with FairQueue(servers.url, namespace=namespace) as queue:

@@ -17,7 +17,7 @@ from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.operate import Operators
 from fairqueue.rows import DeadFilter, Memory, QueueRow
 from tests.operators import operators_of
-from tests.shards.conftest import Both
+from tests.shards.conftest import Both, put_away
 
 WORKSPACES = [f"w{n}" for n in range(9)]
 
@@ -138,21 +138,16 @@ def test_why_finds_a_job_on_any_shard(busy: Both) -> None:
 
 
 @pytest.mark.usefixtures("servers_apart")
-def test_why_tells_of_a_job_though_another_shard_is_away(
-    both: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_why_tells_of_a_job_though_another_shard_is_away(both: Both) -> None:
     """Whether it is unknown can be said by all of them only."""
     gone, *others = both.sharded.shards
     name = next(name for name in WORKSPACES if both.sharded.home(name) in others)
     both.publish(name, "x")
     both.run_all("q")
 
-    def away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("gone")
-
-    monkeypatch.setattr(gone.engine, "call", away)
+    put_away(gone)
     assert operators_of(both.sharded).views.why(job_id="x").workspace == name
-    with pytest.raises(StoreUnavailable, match="gone"):
+    with pytest.raises(StoreUnavailable, match="away"):
         operators_of(both.sharded).views.why(job_id="y")
 
 

@@ -18,28 +18,18 @@ from fairqueue._types import Limits, StoredLimits
 from fairqueue.audit.shards import of_layout
 from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
+from tests.shards.conftest import HOMES as MEMBERS
 from tests.shards.conftest import Killed, Namespace
 from tests.shards.test_reshard import FROM, Executioner, shards_now
+from tests.shards.test_reshard_holds import places
 
 ORG = "org"
 AT = shard_of(ORG, FROM)
 
 
-def of_shard(number: int, n: int = 0) -> str:
-    """Name a workspace that the jump hash puts on this shard."""
-    return [name for name in map("w{}".format, range(99)) if shard_of(name, FROM) == number][n]
-
-
-MEMBERS = [of_shard(n) for n in range(FROM)]
 OTHERS = [name for name in MEMBERS if shard_of(name, FROM) != AT]
 OTHER = next(n for n in map("o{}".format, range(99)) if shard_of(n, FROM) != AT)
 """A parent on another shard."""
-
-
-def places(known: Namespace, shards: int = FROM) -> dict[int, int]:
-    """Count the jobs of each shard that has some."""
-    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
-    return {n: depth for n, depth in found.items() if depth}
 
 
 def at(queue: FairQueue, workspace: str) -> int:
@@ -345,7 +335,7 @@ def test_a_change_of_shards_goes_on_wherever_it_was_killed(
             assert known.open(shards_now(known)).doctor.reshard(5).is_done
         put(queue, *OTHERS)
         put(known.open(5), *OTHERS)
-        assert places(known, 5) == {shard_of(org, 5): 3 * len(OTHERS)}, step
+        assert places(known) == {shard_of(org, 5): 3 * len(OTHERS)}, step
         assert known.findings(5) == [], step
         known.close()
     assert step > 30

@@ -22,7 +22,7 @@ from fairqueue._shards.placement import shard_of, shard_of_fence
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue.adapters import Ending, Finish, LeaseKeeper, Renewed
 from fairqueue.errors import PublishInterrupted
-from tests.shards.conftest import SHARDS, living_on
+from tests.shards.conftest import SHARDS, living_on, put_away
 
 WORKSPACES = [f"w{n}" for n in range(9)]
 HOMES = {name: shard_of(name, SHARDS) for name in WORKSPACES}
@@ -52,32 +52,23 @@ def fill(queue: FairQueue, jobs: int = 2) -> None:
 class Away:
     """Takes a shard away: its calls raise, as if its server did not answer."""
 
-    def __init__(self, queue: FairQueue, patch: pytest.MonkeyPatch) -> None:
-        self._queue, self._patch = queue, patch
-        patch.setattr("fairqueue._stores.breaker._known", {})
-        for engine in {type(shard.engine) for shard in queue.store.shards}:
-            patch.setattr(engine, "server", property(lambda engine: f"server {engine.shard}"))
+    def __init__(self, queue: FairQueue) -> None:
+        self._queue = queue
 
     def __call__(self, *numbers: int) -> None:
-        def refuse(*_: object, **__: object) -> None:
-            raise StoreUnavailable("the server is away")
-
         for number in numbers:
-            engine = self._queue.store.shards[number].engine
-            for name in ("_run", "command"):
-                self._patch.setattr(engine, name, refuse)
+            put_away(self._queue.store.shards[number])
 
     def back(self) -> None:
         """It answers again, and is not passed any more."""
-        self._patch.undo()
         for shard in self._queue.store.shards:
+            put_away(shard, is_away=False)
             shard.engine.breaker.answered()
 
 
 @pytest.fixture
-def away(queue: FairQueue) -> Iterator[Away]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield Away(queue, patch)
+def away(queue: FairQueue, servers_apart: None) -> Away:
+    return Away(queue)
 
 
 def test_every_job_runs_once_within_its_limit(queue: FairQueue) -> None:

@@ -22,7 +22,6 @@ from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded.carrier import Hold
-from fairqueue._stores.store import Store
 from fairqueue._types import Limits
 from fairqueue.adapters import Ticker
 from fairqueue.rows import WaitingJob
@@ -225,58 +224,6 @@ def shards_now(known: Namespace) -> int:
     engine = known.shard(0).engine
     mark = mark_of(engine)
     return 1 if mark is None else mark.shards
-
-
-@pytest.mark.parametrize("shards", [1, FROM])
-def test_processes_that_run_follow(
-    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, shards: int
-) -> None:
-    """Jobs are published and run all the while, by old processes and new ones, each once."""
-    old = processes.open(shards)
-    put: set[str] = set()
-    refused: list[str] = []
-    run: list[str] = []
-    drop = Store.drop_moved
-
-    def publish(queue: FairQueue, *names: str) -> None:
-        for name in names:
-            try:
-                put.add(queue.publish(b"", queue="q", workspace=name, task="t"))
-            except StoreUnavailable:
-                refused.append(name)
-
-    def claim(queue: FairQueue) -> None:
-        claimed = queue.claim(["q"], 2)
-        run.extend(lease.job.id for lease in claimed.leases)
-        for lease in claimed.leases:
-            queue.ack(lease)
-
-    def meanwhile(shard: Store, workspace: str, items: bytes) -> bool:
-        done = drop(shard, workspace, items)
-        for queue in (old, processes.open(shards), processes.open(TO)):
-            publish(queue, *NAMES, f"new-{len(put)}", f"more-{len(put)}")
-            claim(queue)
-        assert set(refused) == {workspace}
-        refused.clear()
-        return done
-
-    publish(old, *NAMES * 3)
-    monkeypatch.setattr(Store, "drop_moved", meanwhile)
-    found = old.doctor.reshard(TO)
-    monkeypatch.undo()
-    assert found.is_done
-    publish(old, *NAMES)
-    while len(run) < len(put):
-        n = len(run)
-        claim(old)
-        assert len(run) > n
-    assert sorted(run) == sorted(put)
-    assert all(
-        shard_of(name, TO) == n
-        for n in range(TO)
-        for page in processes.shard(n).names("workspaces", "workspace")
-        for name in page
-    )
 
 
 def test_a_workspace_waits_for_its_running_jobs(processes: Namespace) -> None:

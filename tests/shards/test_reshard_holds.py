@@ -21,7 +21,7 @@ from fairqueue._stores.layout import Mark
 from fairqueue._stores.sharded import mover
 from fairqueue.explained import explain_wait
 from fairqueue.testing import ManualClock
-from tests.shards.conftest import Namespace
+from tests.shards.conftest import Namespace, put_away
 from tests.shards.test_reshard import FROM, NAMES, TO
 
 
@@ -30,9 +30,9 @@ def moving(to: int = TO, shards: int = FROM) -> str:
     return next(name for name in NAMES if shard_of(name, shards) != shard_of(name, to))
 
 
-def places(known: Namespace, shards: int = max(FROM, TO)) -> dict[int, int]:
+def places(known: Namespace) -> dict[int, int]:
     """Count the jobs of each shard that has some."""
-    found = {n: known.shard(n).depth("q", running=True) for n in range(shards)}
+    found = {n: known.shard(n).depth("q", running=True) for n in range(max(FROM, TO))}
     return {n: depth for n, depth in found.items() if depth}
 
 
@@ -197,20 +197,17 @@ def test_a_workspace_goes_on_where_its_new_server_is_away(
     changing = processes.open(FROM)
     move_all = mover.Mover._move_all
 
-    def away(*_: object, **__: object) -> None:
-        raise StoreUnavailable("refused")
-
     def lose(self: mover.Mover, found: mover.Moved) -> None:
-        at: Any = changing.store.shards[shard_of(name, TO)].engine
-        at.call, at.command, call, command = away, away, at.call, at.command
+        at = changing.store.shards[shard_of(name, TO)]
+        put_away(at)
         try:
             move_all(self, found)
         finally:
-            at.call, at.command = call, command
+            put_away(at, is_away=False)
 
     with monkeypatch.context() as patch:
         patch.setattr(mover.Mover, "_move_all", lose)
-        with pytest.raises(StoreUnavailable, match="refused"):
+        with pytest.raises(StoreUnavailable, match="away"):
             changing.doctor.reshard(TO)
     assert queue.pauses.list() == []
     queue.publish(b"", queue="q", workspace=name)

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from time import monotonic
 from typing import Any
+from weakref import WeakSet
 
 import redis
 from redis.exceptions import ResponseError
@@ -37,7 +38,7 @@ from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
-from fairqueue._stores.redis.traced import Loans, TracedClient
+from fairqueue._stores.redis.traced import TracedClient
 from fairqueue._utils import is_readable, this_process
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
@@ -54,25 +55,30 @@ def head(command: Sequence[str], arguments: int) -> bytes:
     return b"*%d\r\n" % (len(command) + arguments) + packed(map(str.encode, command))
 
 
-class _Connections:
-    """The connections of one client's calls: as many as were ever busy at once."""
+class _Connections(redis.ConnectionPool):
+    """The connections of one client's calls: as many as were ever busy at once.
+
+    While calls are traced this stands for redis-py's pool, which lends them to a client.
+    """
 
     def __init__(self, pool: Any) -> None:
-        self._kind, self._options = pool.connection_class, pool.connection_kwargs
-        self._reset()
+        super().__init__(pool.connection_class, **pool.connection_kwargs)
+        self._options = pool.connection_kwargs
+        self._answered: WeakSet[Any] = WeakSet()
+        self._begin()
 
-    def _reset(self) -> None:
+    def _begin(self) -> None:
         self._pid = this_process.pid
         self._idle: deque[Any] = deque()
 
     def take(self) -> Any:
         """Take a connection without an unread reply, for one call."""
         if self._pid != this_process.pid:
-            self._reset()
+            self._begin()
         try:
             connection = self._idle.pop()
         except IndexError:
-            return self._kind(**self._options)
+            return self.connection_class(**self._options)
         if _has_input(connection) or _is_doubted(connection):
             connection.disconnect()  # input without a call means that it has ended
         return connection
@@ -89,6 +95,19 @@ class _Connections:
         while self._idle:
             self._idle.pop().disconnect()
 
+    def get_connection(self, *_: Any, **__: Any) -> Any:
+        return self.take()
+
+    def release(self, connection: Any) -> None:
+        """Take it back, and keep it if its last call was answered."""
+        is_answered = connection in self._answered
+        self._answered.discard(connection)
+        self.give_back(connection, is_kept=is_answered)
+
+    def note_answer(self, connection: Any) -> None:
+        """Note that the call over this connection was answered."""
+        self._answered.add(connection)
+
 
 def read_one(connection: Any) -> Any:
     return connection.read_response()
@@ -103,9 +122,8 @@ class Wire:
     def __init__(self, client: Any) -> None:
         pool = client.connection_pool
         self.pool = pool
-        self._connections = connections = _Connections(pool)
-        self.loans = Loans(pool, connections.take, connections.give_back)
-        self.traced_client = TracedClient(self.loans, _keeps_connection, read_one)
+        self.connections = _Connections(pool)
+        self.traced_client = TracedClient(self.connections, _keeps_connection, read_one)
 
     def exchange(
         self,
@@ -119,7 +137,7 @@ class Wire:
         ``read``: reads the whole reply. Only an answer keeps the connection, and only if the server
         may still be the right one: after a failover the next call connects again.
         """
-        connection = self._connections.take()
+        connection = self.connections.take()
         times = 0
 
         def send_and_read() -> Any:
@@ -148,9 +166,9 @@ class Wire:
                 reply = send_and_read()
         except BaseException as error:
             error.owes_reply = times > isinstance(error, ResponseError)  # type: ignore[attr-defined]
-            self._connections.give_back(connection, is_kept=_keeps_connection(error))
+            self.connections.give_back(connection, is_kept=_keeps_connection(error))
             raise
-        self._connections.give_back(connection, is_kept=True)
+        self.connections.give_back(connection, is_kept=True)
         return reply
 
     def execute(self, command: str, *arguments: str) -> Any:
@@ -163,20 +181,20 @@ class Wire:
 
     def ask(self, *command: str, within: float) -> Any:
         """Run a command once, without retries; redis.TimeoutError: no reply came in time."""
-        connection = self._connections.take()
+        connection = self.connections.take()
         try:
             connection.send_command(*command)
             _await_reply(connection, within)
             reply = connection.read_response()
         except BaseException as error:
-            self._connections.give_back(connection, is_kept=_keeps_connection(error))
+            self.connections.give_back(connection, is_kept=_keeps_connection(error))
             raise
-        self._connections.give_back(connection, is_kept=True)
+        self.connections.give_back(connection, is_kept=True)
         return reply
 
     def close(self) -> None:
         """Close idle connections; the wire may be used again."""
-        self._connections.close()
+        self.connections.close()
 
 
 def _keeps_connection(error: BaseException) -> bool:
@@ -240,7 +258,7 @@ class Confirmation:
             b"".join(head(one, 0) for one in replicas.commands(wire.pool, mark, is_new=is_new))
             for is_new in (False, True)
         )
-        self.traced_client = TracedClient(wire.loans, _keeps_connection, self.read_and_wait)
+        self.traced_client = TracedClient(wire.connections, _keeps_connection, self.read_and_wait)
 
     def ensure(self) -> None:
         """Raise TooFewReplicas if replicas were missing at the last write, and still are."""

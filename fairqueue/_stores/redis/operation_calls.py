@@ -2,8 +2,8 @@
 
 A server that does not know the function gets the library and is called again, as after
 ``FUNCTION FLUSH``, on a new node of a Cluster, and with a new release. Without functions (Redis
-6.2, or an ACL that forbids them) an operation goes by EVALSHA after SCRIPT LOAD, since newer
-servers evict scripts that came by EVAL; or else by EVAL.
+6.2, or an ACL that forbids them) an operation goes by EVALSHA, or by EVAL if the server does not
+know the script.
 """
 
 from __future__ import annotations
@@ -60,11 +60,10 @@ class OperationCall:
         self._tail = self._confirmation.packed if self._confirmation else b""
         self._read = self._confirmation.read if self._confirmation else read_one
         self._arguments = len(library.arguments_of(operation))
-        self._is_sent_whole = False
         self._set_way()
 
-    def _set_way(self) -> None:
-        """Pack the constant part of the call.
+    def _set_way(self, *, whole: bool = False) -> None:
+        """Pack the constant part of the call; ``whole``: with the script.
 
         A signal handler may raise anywhere in it, as at a soft time limit: then the next call does
         this again, since the way is noted at the end.
@@ -72,13 +71,13 @@ class OperationCall:
         is_function = self._delivery.has_functions
         if is_function:
             self._command = ["FCALL", self._delivery.library.function(self._operation)]
-        elif self._is_sent_whole:
+        elif whole:
             self._command = ["EVAL", self._script]
         else:
             self._command = ["EVALSHA", sha1(self._script.encode()).hexdigest()]  # noqa: S324
         words = [*self._command, str(len(self._keys)), *self._keys]
         self._head = head(words, self._arguments)
-        self._is_function = is_function
+        self._is_function, self._is_whole = is_function, whole
 
     @property
     def _script(self) -> str:
@@ -91,7 +90,7 @@ class OperationCall:
         """
         if self._confirmation is not None:
             self._confirmation.ensure()
-        if self._is_function is not self._delivery.has_functions:
+        if self._is_whole or self._is_function is not self._delivery.has_functions:
             self._set_way()
         wire = self._delivery.wire
         if is_traced():  # redis-py's own client may send a call twice
@@ -120,13 +119,7 @@ class OperationCall:
             return True
         if not isinstance(error, NoScriptError):
             return False
-        try:
-            execute("SCRIPT LOAD", self._script)
-        except ResponseError as refusal:
-            if not is_withheld(refusal):
-                raise
-            self._is_sent_whole = True
-            self._set_way()
+        self._set_way(whole=True)
         return True
 
     def _call_client(self, values: Sequence[bytes]) -> Any:

@@ -21,8 +21,7 @@ BEHIND_THE_KEY = {
 """Commands by the least number of arguments after the key."""
 ALLOWED = {b"OK", "OK"}
 FUNCTIONS = {"FCALL", "FUNCTION|LOAD"}
-SCRIPTS = {"EVALSHA", "EVAL", "SCRIPT|LOAD"}
-BRING_SCRIPTS = {"EVAL", "SCRIPT|LOAD"}
+SCRIPTS = {"EVALSHA", "EVAL"}
 HIDDEN = "not found"
 """Answers for a command that rename-command has hidden."""
 
@@ -30,7 +29,7 @@ HIDDEN = "not found"
 def calls(key: str) -> Iterator[tuple[str, ...]]:
     """Yield a call of each command that fairqueue runs, on this key."""
     yield from (("FCALL", "", "1", key), ("FUNCTION", "LOAD", ""))
-    yield from (("EVALSHA", "0", "1", key), ("SCRIPT", "LOAD", ""), ("EVAL", "", "1", key))
+    yield from (("EVALSHA", "0", "1", key), ("EVAL", "", "1", key))
     yield ("TIME",)
     for behind, names in BEHIND_THE_KEY.items():
         yield from ((name, key, *["0"] * behind) for name in names.split())
@@ -39,8 +38,8 @@ def calls(key: str) -> Iterator[tuple[str, ...]]:
 def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | None:
     """Return a text that names all commands that the ACL forbids on this key, and the remedy.
 
-    None: no command is missing. Functions or scripts suffice, with one of the two commands that
-    load a script. ``waits``: those for replicas are needed, too.
+    None: no command is missing. Functions or scripts suffice. ``waits``: those for replicas are
+    needed, too.
     """
     asked = [*calls(key), *([("WAIT", "0", "1"), ("PEXPIRE", key, "1")] if waits else [])]
     try:
@@ -49,8 +48,6 @@ def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | 
     except redis.ResponseError:  # it does not know the command, or this user may not ask
         return None
     denied -= FUNCTIONS if denied & FUNCTIONS else SCRIPTS
-    if not denied >= BRING_SCRIPTS:
-        denied -= BRING_SCRIPTS
     if not denied:
         return None
     name = user.decode() if isinstance(user, bytes) else user
@@ -74,4 +71,4 @@ def _denied(client: Any, user: Any, asked: list[tuple[str, ...]]) -> Iterator[st
         return
     for call, reply in zip(asked, replies, strict=True):
         if reply not in ALLOWED:
-            yield "|".join(call[:2]) if call[0] in {"FUNCTION", "SCRIPT"} else call[0]
+            yield "|".join(call[:2]) if call[0] == "FUNCTION" else call[0]

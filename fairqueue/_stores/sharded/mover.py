@@ -136,8 +136,6 @@ class Mover:
         for shard in self._new(change):
             _refuse_jobs(shard)
             _unlink(shard)
-            limits = shard.engine.keys.key("limits")  # refuses publishes with an older mark
-            shard.engine.command("HSET", limits, "spread", change.version)
             _give_settings(self._store.shards[0], shard)
         # the first one first: it decides the number for any later run
         *others, first = self._all(change)

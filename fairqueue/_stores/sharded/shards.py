@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
+from operator import itemgetter
 from typing import TypeVar
 
 from fairqueue._shards.placement import shard_of_fence
@@ -157,19 +158,17 @@ class Shards:
             self._look(shards or self.shards)
 
     def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
-        errors, began, said = Errors(), time.monotonic(), dict[int, Mark | None]()
-        for number, mark in answers(
-            shards, lambda shard: (shard.engine.shard, mark_of(shard.engine)), errors
-        ):
-            said[number] = mark
-            if not at_all and self.layout.is_told(mark, number):
+        errors, began = Errors(), time.monotonic()
+        found = list[tuple[bool, tuple[int, bool], Mark | None]]()
+        for shard, mark in answers(shards, lambda shard: (shard, mark_of(shard.engine)), errors):
+            found.append((self.layout.is_told(mark, shard.engine.shard), age_of(mark), mark))
+            if found[-1][0] and not at_all:
                 break
         if len(self._all) == 1:
             errors.raise_first()
-        told = [number for number, mark in said.items() if self.layout.is_told(mark, number)]
-        if said:  # if none is to be believed, all have lost their data, or their newest writes
-            newest = max(told or said, key=lambda number: age_of(said[number]))
-            self.layout.learn(said[newest], began)
+        if found:  # if none is to be believed, all have lost their data, or their newest writes
+            _, _, newest = max(found, key=itemgetter(0, 1))
+            self.layout.learn(newest, began)
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Make a call about some workspaces; while they move, try again for some 2 s.

@@ -136,22 +136,18 @@ class ShardedWaiter(Waiter):
             for fd, number in armed.items():
                 self._watched().watch(fd, is_on=False)
                 waiter = self._waiters[number]
-                with self._noting(number, away):
-                    if waiter.collect() if fd in ready else waiter.disarm():
-                        self._on_woken(self._shard_of(number))
-                        is_woken = True
+                try:
+                    has_token = waiter.collect() if fd in ready else waiter.disarm()
+                except StoreUnavailable as error:
+                    self._breaker(number).failed()
+                    away.append(error)
+                    continue
+                if has_token:
+                    self._on_woken(self._shard_of(number))
+                    is_woken = True
         if away and len(away) == len(armed):
             raise away[-1]
         return is_woken
-
-    @contextmanager
-    def _noting(self, number: int, away: list[StoreUnavailable]) -> Iterator[None]:
-        """Record a server that does not answer."""
-        try:
-            yield
-        except StoreUnavailable as error:
-            self._breaker(number).failed()
-            away.append(error)
 
     def disarm(self) -> bool:
         """End the wait before its time."""

@@ -13,7 +13,7 @@ local queue, name, task, priority, id = match(job, '^(%S+) (%S+) (%S+) (%S+) (.+
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
 if call('HEXISTS', K.jobs(queue), id) == 1 or Shard.has_ended(id) then return 1 end
 if tonumber(call('HGET', K.shard(), 'imports_suspended') or 0) > now then return -1 end
-local says_nothing = shards == '' and Limits.any('spread')
+local says_nothing = shards == '' and Limits.any('mark')
 if says_nothing or Enqueue.is_elsewhere(name, shards) then return -2 end
 if list ~= '' and call('LINDEX', list, -1) ~= message then return 0 end
 

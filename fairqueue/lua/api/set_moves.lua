@@ -1,17 +1,16 @@
 -- Begin to move workspaces to another number of shards.
 -- From now on publishes ask whether their workspace has moved.
--- ARGV now shards to
+-- ARGV now shards
 -- RETURNS 1
 -- shards: how many there were, as a publish says it; empty: forget which have moved, since all
 -- processes know it; !: all have moved, also one that is not known here
--- to: how many there will be; from then on a publish that says neither is refused
-local _, shards, to = unpack(ARGV)
+local _, shards = unpack(ARGV)
 
 Limits.forget()
 if shards == '!' then
   call('HSET', K.moved(), '!', 1)
 elseif shards ~= '' then
-  call('HSET', K.limits(), 'moves', shards, 'spread', to)
+  call('HSET', K.limits(), 'moves', shards)
 else
   call('HDEL', K.limits(), 'moves')
   call('HDEL', K.moved(), '!')

@@ -5,8 +5,7 @@
 --   settings: JSON. default, queue_default, total: limits of all, by name; marks, if they are set:
 --   whether any limit has a capacity, also one of a queue, a task or the total (wide_capacity), or
 --   is of a workspace, a queue, a task; whether leases of a task are indexed, limits are only
---   observed, a reserve may stand in an index; shards: how many there are, of several; and see
---   moves.lua
+--   observed, a reserve may stand in an index; mark: of several shards; and see moves.lua
 local OF_ALL = {
   default = { 'configured:default:', 'live:default:' },
   queue_default = { 'configured:queue_default:' },
@@ -14,7 +13,7 @@ local OF_ALL = {
 }
 local PARTS = { 'default', 'queue_default', 'total' }
 local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
-local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
+local NOTED = { 'configured:observe:', 'reserves', 'moves', 'forwards' }
 local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
 local WIDE = { total = { 'concurrency', 'capacity', 'requests' },
@@ -86,8 +85,8 @@ function Limits.note()
     if call('EXISTS', K.limits_with(name)) == 1 then add(name, '1') end
   end
   if call('EXISTS', K.indexed_tasks()) == 1 then add('indexed', '1') end
-  local shards = parts[1] and Limits.shards()
-  if shards then add('shards', int(shards)) end
+  local mark = call('HGET', K.shard(), 'shards') or ''
+  if find(mark, parts[1] and '.' or '[.>]') then add('mark', '"' .. mark .. '"') end
   local text = '{' .. concat(parts, ',') .. '}'
   Shard.put('settings', text)
   S.fields.settings = text
@@ -104,7 +103,7 @@ function Limits.merged(part, text)
   limits = { weight = 1, burst = 1, weighs = '1', may_block = false, paused = false } -- of 8 fields
   for name, value in next, settings[part] or NOTHING do limits[name] = value end
   if text ~= '' then limits = Limits.read(text, limits) end
-  if settings.shards then Limits.widen(limits, WIDE[part] or NOTHING, settings.shards) end
+  if settings.mark and WIDE[part] then Limits.widen(limits, WIDE[part], settings) end
   if settings.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   limits = Limits.complete(limits)
@@ -208,20 +207,15 @@ function Limits.observed(would)
     exempt = would.exempt, paused = would.paused, draining = would.draining, would = would }
 end
 
--- How many shards there are, while that changes the larger number; nil: this one alone. The only
--- one is one of several as soon as workspaces move: until then there may be processes that know no
--- other, and take no permits.
-function Limits.shards()
-  local from, to = match(call('HGET', K.shard(), 'shards') or '', '^(%d+)[%d.]*>?(%d*)')
-  if not from or from == '1' and not call('HGET', K.limits(), 'moves') then return nil end
-  return max(tonumber(from), tonumber(to) or 0)
-end
-
 -- Limits that are wider than a shard stand as whole_…, and need permits: see permits.lua. Of a
 -- capacity, or of requests, each shard has a fixed part beside that: the whole divided by the
--- number of shards, and of the rest one for each of the first.
-function Limits.widen(limits, wide, shards)
-  local own = tonumber(Shard.here())
+-- number of shards, while that changes by the larger, and of the rest one for each of the first.
+-- The only shard is one of several as soon as workspaces move: until then there may be processes
+-- that know no other, and take no permits.
+function Limits.widen(limits, wide, settings)
+  local from, to = match(settings.mark, '^(%d+)[%d.]*>?(%d*)')
+  if from == '1' and not settings.moves then return end
+  local shards, own = max(tonumber(from), tonumber(to) or 0), tonumber(Shard.here())
   for _, what in ipairs(wide) do
     local whole = limits[what]
     limits['whole_' .. what] = whole

@@ -74,9 +74,11 @@ end
 
 -- Whether a workspace lives on another shard, or the caller knows other shards: see moves.lua.
 function Enqueue.is_elsewhere(name, shards)
-  local spread, moves = Limits.any('spread'), Limits.any('moves')
-  if spread and shards ~= spread and shards ~= moves and shards ~= '' then return true end
-  return (moves or Limits.any('forwards')) and Shard.has_moved(name)
+  local mark = Limits.any('mark')
+  local knows_it = not mark or shards == mark or shards == ''
+    or find('>' .. mark .. '>', '>' .. shards .. '>', 1, true)
+  if not knows_it then return true end
+  return (Limits.any('moves') or Limits.any('forwards')) and Shard.has_moved(name)
 end
 
 -- A job whose record is stored enters its lane, or waits for its time. Behind others of its lane
