@@ -38,7 +38,7 @@ end
 local TABLE, READ = 'table', 'read'
 local STATE = {
   stored_by = '', -- the process that stores limits; none for those of a provider
-  queue_names = false, flow_of_many = false,
+  flow_of_many = false,
   -- what was read, and is written at the end
   workspaces = READ, nodes = READ, shared_limits = READ,
   changed_fields = READ, -- of the shard's hash: field, text, ...
