@@ -69,7 +69,7 @@ class OperatorStore:
 
         False after a process has configured limits: the store has lost its data.
         """
-        return bool(self._call("has_limits"))
+        return bool(self.engine.command("HEXISTS", self.engine.keys.key("limits"), "configured"))
 
     def _call_indexed(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation that gives limits to tasks; index their leases first if necessary."""

@@ -23,6 +23,7 @@ NOT_OPERATIONS = {
     "export_jobs",
     "fleet",
     "forget_forwardings",
+    "has_limits",
     "home",
     "is_leased",
     "is_parent",
