@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from fairqueue._activity import Activity
-from fairqueue._types import DeadLetter
+from fairqueue._types import DeadLetter, Limit
 from fairqueue.messages import in_a_list, last_line, masked
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (
-    Act,
     Demand,
     PauseRow,
     QueueRow,
@@ -64,6 +64,20 @@ def limit_value(name: str, value: float | str | None) -> str:
     return _starts(value) if name in {"rate", "workspace_rate"} else number(value)
 
 
+def _stored(limit: Limit) -> str:
+    by = printable(limit.stored_by or "")
+    return NOTHING if limit.stored_at is None else f"{moment(limit.stored_at)} by {by}"
+
+
+LIMITS = (
+    Column("limit", lambda row: row[0], kind="name"),
+    Column("value", lambda row: limit_value(row[0], row[1].value)),
+    Column("source", lambda row: row[1].source.replace("_", " "), kind=""),
+    Column("stored", lambda row: _stored(row[1]), kind="", is_wide=True),
+)
+"""Of rows with the name of a limit, and the limit."""
+
+
 def _starts(per_second: float | None) -> str:
     return NOTHING if per_second is None else rate(per_second)
 
@@ -104,10 +118,19 @@ def _known_by(row: TaskRow) -> str:
     return NOTHING + wait if not row.workers else f"{row.workers:,} of {row.all_workers:,}{wait}"
 
 
-def _name(title: str, field: str, **more: Any) -> Column:
-    return Column(
-        title, lambda row: printable(getattr(row, field)) or "(none)", kind="name", **more
-    )
+def _name(title: str, field: str, *, empty: str = "(none)", **more: Any) -> Column:
+    read = attrgetter(field)
+    return Column(title, lambda row: printable(read(row) or "") or empty, kind="name", **more)
+
+
+def _number(field: str, *, is_wide: bool) -> Column:
+    read = attrgetter(field)
+    return Column(field.replace("_", " "), lambda row: number(read(row)), is_wide=is_wide)
+
+
+def _numbers(*fields: str, is_wide: bool = False) -> list[Column]:
+    """Columns that are called as their fields."""
+    return [_number(field, is_wide=is_wide) for field in fields]
 
 
 WORKSPACE = _name(
@@ -115,18 +138,11 @@ WORKSPACE = _name(
 )
 WORKSPACES = (
     WORKSPACE,
-    Column("waiting", lambda row: number(row.waiting)),
-    Column("scheduled", lambda row: number(row.scheduled)),
-    Column("running", lambda row: number(row.running)),
-    Column("limit", lambda row: number(row.limit)),
+    *_numbers("waiting", "scheduled", "running", "limit"),
     Column("oldest wait", lambda row: duration(row.oldest_wait_seconds)),
-    Column("dead", lambda row: number(row.dead)),
-    Column("lost", lambda row: number(row.lost)),
+    *_numbers("dead", "lost"),
 )
-OBSERVED = (
-    Column("would block", lambda row: number(row.would_block)),
-    Column("would reject", lambda row: number(row.would_reject)),
-)
+OBSERVED = (*_numbers("would_block", "would_reject"),)
 OF_JOB = (
     Column(
         "job",
@@ -137,7 +153,7 @@ OF_JOB = (
         kind="name",
     ),
     _name("task", "task"),
-    Column("arguments", lambda row: printable(row.arguments) or NOTHING, kind="name", is_wide=True),
+    _name("arguments", "arguments", empty=NOTHING, is_wide=True),
     WORKSPACE,
     _name("queue", "queue", is_wide=True),
 )
@@ -168,8 +184,7 @@ def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
     )
     return (
         _name("queue", "queue", link=lambda row: Link("/queue", {"name": row.queue})),
-        Column("waiting", lambda row: number(row.waiting)),
-        Column("running", lambda row: number(row.running)),
+        *_numbers("waiting", "running"),
         *(() if demand is None else slots),
         Column(
             "limit",
@@ -178,7 +193,7 @@ def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
                 "/limits", {"scope": "queue", "name": row.queue}, "Limits of this queue"
             ),
         ),
-        Column("capacity", lambda row: number(row.capacity), is_wide=True),
+        *_numbers("capacity", is_wide=True),
         Column("in line", lambda row: number(row.runnable), is_wide=True),
         Column("last start", lambda row: _ago(row.idle_seconds), hover=lambda row: row.last_start),
         STATE,
@@ -191,7 +206,7 @@ def _slots(demand: Demand | None, field: str) -> str:
 
 TASKS = (
     _name("task", "task", link=lambda row: Link("/task", {"name": row.task})),
-    Column("running", lambda row: number(row.running)),
+    *_numbers("running"),
     Column("average", lambda row: duration(row.average_seconds), is_wide=True),
     Column("limit", lambda row: number(row.concurrency)),
     Column("per workspace", lambda row: number(row.workspace_concurrency), is_wide=True),
@@ -204,16 +219,11 @@ WORKERS = (
     _name("worker", "worker", link=lambda row: Link("/running", {"worker": row.owner})),
     Column("state", state_of_worker, kind="state"),
     Column("takes", _taken, kind="name"),
-    Column("software", lambda row: printable(row.software) or NOTHING, kind="name", is_wide=True),
+    _name("software", "software", empty=NOTHING, is_wide=True),
     _name("owner", "owner", is_wide=True),
-    Column("app", lambda row: printable(row.app) or NOTHING, kind="name", is_wide=True),
-    Column("running", lambda row: number(row.running)),
-    Column("slots", lambda row: number(row.slots)),
-    Column(
-        "last seen",
-        lambda row: _ago(row.silent_seconds),
-        hover=lambda row: row.last_seen,
-    ),
+    _name("app", "app", empty=NOTHING, is_wide=True),
+    *_numbers("running", "slots"),
+    Column("last seen", lambda row: _ago(row.silent_seconds), hover=lambda row: row.last_seen),
 )
 
 
@@ -225,11 +235,11 @@ def _page_of(row: PauseRow) -> Link:
 
 PAUSES = (
     Column("scope", lambda row: row.scope, kind=""),
-    Column("name", lambda row: printable(row.name), link=_page_of, kind="name"),
+    _name("name", "name", empty="", link=_page_of),
     Column("state", lambda row: row.state.value, kind="state"),
-    Column("by", lambda row: printable(row.stored_by or NOTHING), kind="name", is_wide=True),
+    _name("by", "stored_by", empty=NOTHING, is_wide=True),
     Column("for", lambda row: duration(row.seconds), hover=lambda row: row.since),
-    Column("waiting", lambda row: number(row.waiting)),
+    *_numbers("waiting"),
 )
 
 
@@ -246,27 +256,19 @@ def _outcome(row: ScheduleRow) -> str:
 SCHEDULES = (
     WORKSPACE,
     _name("schedule", "name"),
-    Column("due", lambda row: printable(row.schedule), kind="name"),
-    Column("zone", lambda row: printable(row.tz), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.task), kind="name", is_wide=True),
+    _name("due", "schedule", empty=""),
+    _name("zone", "tz", empty="", is_wide=True),
+    _name("task", "task", empty="", is_wide=True),
     Column("next", _next_tick, hover=lambda row: row.next),
     Column("last", lambda row: NOTHING if row.last is None else moment(row.last), is_wide=True),
     Column("outcome", _outcome, kind="state"),
-    Column("owner", lambda row: printable(row.owner) or NOTHING, kind="name", is_wide=True),
+    _name("owner", "owner", empty=NOTHING, is_wide=True),
 )
-
-
-def _of_act(title: str, read: Callable[[Act], str], *, is_wide: bool = False) -> Column:
-    return Column(title, lambda row: printable(read(row)) or NOTHING, kind="name", is_wide=is_wide)
-
-
 ACTS = (
     Column("time", lambda row: moment(row.time), kind=""),
-    _of_act("by", lambda row: row.by),
-    _of_act("act", lambda row: row.act),
-    _of_act("of", lambda row: row.of),
-    _of_act("before", lambda row: row.old, is_wide=True),
-    _of_act("result", lambda row: row.new),
+    *(_name(field, field, empty=NOTHING) for field in ("by", "act", "of")),
+    _name("before", "old", empty=NOTHING, is_wide=True),
+    _name("result", "new", empty=NOTHING),
 )
 HISTORY = (
     Column("ended", lambda row: moment(row.time), kind=""),
@@ -281,14 +283,12 @@ HISTORY = (
     ),
     Column("error", lambda row: printable(row.error) or NOTHING, kind="reason"),
     Column("took", lambda row: duration(row.seconds)),
-    Column("worker", lambda row: printable(row.worker), kind="name", is_wide=True),
+    _name("worker", "worker", empty="", is_wide=True),
 )
 HAPPENED = (
     Column("starts/min", lambda row: number(round(row.starts * 60 / row.seconds, 1))),
-    Column("ends", lambda row: number(row.ends)),
-    Column("failures", lambda row: number(row.failures)),
-    Column("dead", lambda row: number(row.dead), is_wide=True),
-    Column("expiries", lambda row: number(row.expiries), is_wide=True),
+    *_numbers("ends", "failures"),
+    *_numbers("dead", "expiries", is_wide=True),
     Column("rejected", lambda row: number(row.rejections)),
     Column("wait p50", lambda row: duration(row.wait(0.5)), is_wide=True),
     Column("wait p95", lambda row: duration(row.wait(0.95))),
@@ -324,14 +324,13 @@ DEAD_LETTERS = (
         link=lambda row: Link("/job", {"workspace": row.job.workspace, "id": row.job.id}),
         kind="name",
     ),
-    Column(
+    _name(
         "workspace",
-        lambda row: printable(row.job.workspace),
+        "job.workspace",
         link=lambda row: Link("/workspace", {"name": row.job.workspace}),
-        kind="name",
     ),
-    Column("queue", lambda row: printable(row.job.queue), kind="name", is_wide=True),
-    Column("task", lambda row: printable(row.job.task), kind="name", is_wide=True),
+    _name("queue", "job.queue", is_wide=True),
+    _name("task", "job.task", empty="", is_wide=True),
     Column(
         "arguments",
         lambda row: printable(_called(row)["arguments"]) or NOTHING,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import floor, inf
 from random import uniform
 
@@ -39,12 +39,7 @@ def next_start(tat: float, rate: float, burst: float) -> float:
     return tat - (burst - 1) / rate
 
 
-def retry_after(
-    over: int,
-    start_interval: float,
-    idle: float | None,
-    jitter: Callable[[float, float], float] = uniform,
-) -> float:
+def retry_after(over: int, start_interval: float, idle: float | None) -> float:
     """Estimate after how many seconds a rejected publish may be accepted, at least 1.
 
     ``over`` jobs must start first, and lately one started every ``start_interval`` seconds;
@@ -52,7 +47,7 @@ def retry_after(
     retries of rejected callers.
     """
     gap = UNKNOWN_SECONDS if idle is None else max(start_interval, idle)
-    return max(1.0, min(over * gap, LONGEST_SECONDS) * jitter(*JITTER))
+    return max(1.0, min(over * gap, LONGEST_SECONDS) * uniform(*JITTER))  # noqa: S311
 
 
 def seconds_left(expected: float | None, elapsed: float) -> float | None:

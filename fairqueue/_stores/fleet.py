@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from fairqueue._keys import decode
+from fairqueue._stores import row_readers
 from fairqueue.explained import QueueWorkers
 from fairqueue.rows import WorkerRow
 
 
-class TakenSlot(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TakenSlot:
     """One lease."""
 
     queue: str
@@ -27,20 +27,11 @@ class TakenSlot(NamedTuple):
     fence: int = 0
 
 
-def taken_slot(row: bytes) -> tuple[bytes, TakenSlot]:
+def taken_slot(row: bytes) -> tuple[int, TakenSlot]:
     """Read one lease, and its fence."""
-    fence, queue, owner, workspace, group, task, elapsed, expected = row.split(b" ")
-    slot = TakenSlot(
-        queue=decode(queue),
-        owner=decode(owner),
-        workspace=decode(workspace),
-        group=None if group == b"-" else decode(group),
-        task=decode(task),
-        elapsed=float(elapsed),
-        expected=None if expected == b"-" else float(expected),
-        fence=int(fence),
-    )
-    return fence, slot
+    names = "fence queue owner workspace group task elapsed expected"
+    slot = TakenSlot(**row_readers.read(TakenSlot, names, row.split(b" ")))
+    return slot.fence, slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ MOST_FLOWS = 500  # that one look at a queue counts one by one
 SLOTS_AT_ONCE = 100  # leases: each has a workspace
 MOST_SLOTS = 1000  # leases that stand for all where there are more
 WINDOWS_AT_ONCE = 20
-ROWS_AT_ONCE = 50  # of workspaces: each has lanes and limits
+ROWS_AT_ONCE = 30  # of workspaces: each has lanes and limits
 
 
 def _rank(rank: int) -> dict[str, int]:
@@ -188,8 +188,7 @@ class ListStore(OperatorStore):
         """
         text = "" if app is None else row_readers.app_text(app)
         digest = text and blake2b(text.encode(), digest_size=8).hexdigest()
-        digests = f"{limits or '-'}/{digest}"
-        about = row_readers.about((node, software), queues, slots, lease_seconds, digests)
+        about = row_readers.about(node, software, queues, slots, lease_seconds, limits)
         named = {"owner": encode(owner), "about": about, "digest": digest}
         if not self._call("heartbeat", **named, app=""):
             self._call("heartbeat", **named, app=text)

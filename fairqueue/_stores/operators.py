@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
-from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
+from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
 from fairqueue._stores.limits_text import SourcedLimits
@@ -39,6 +38,11 @@ MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
 
 
+def _named(workspace: str, queue: str, job_id: str) -> dict[str, Any]:
+    """Name a job."""
+    return {"workspace": encode(workspace), "id": encode_job(workspace, queue, job_id)}
+
+
 class OperatorStore:
     """The operators' half of the store; ``clock`` is the scripts' time, in seconds."""
 
@@ -47,8 +51,6 @@ class OperatorStore:
         self._clock = clock
         self._named: dict[str, float] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self.is_spread = False
-        """Whether this is one of several shards: it marks limits that are wider than itself."""
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
@@ -133,8 +135,7 @@ class OperatorStore:
 
     def _configured(self, limits: StoredLimits) -> tuple[str, str]:
         """Write a configuration, and its digest."""
-        fields_of = limits_text.configured(limits, spread=self.is_spread)
-        fields = "".join(f"{field} {text}\n" for field, text in fields_of)
+        fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
         return fields, limits_text.digest(limits)
 
     def forget_provider_limits(self) -> int:
@@ -151,9 +152,8 @@ class OperatorStore:
 
         ConfigurationError, with nothing changed: the reserve would exceed the concurrency.
         """
-        wide = limits_text.WIDE.get(scope, ()) if self.is_spread else ()
         unset = "-" if replaces else None
-        changes = limits_text.text_of(limits, wide=wide, unset=unset) if limits else ""
+        changes = limits_text.text_of(limits, unset=unset) if limits else ""
         stands = self._call_indexed(
             "set_limits",
             scope=scope,
@@ -252,26 +252,28 @@ class OperatorStore:
         does a running one when its lease expires or is released. A notice counts against the
         retention of dead letters, in a store of its own per workspace.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        found = self._call("cancel", workspace=encode(workspace), id=known_by)
-        return Cancelled(found.decode())
+        return Cancelled(self._call("cancel", **_named(workspace, queue, job_id)).decode())
 
     def withdraw(self, job_id: str, *, workspace: str, queue: str) -> Job | None:
         """Cancel and return a waiting or scheduled job; None: there is none, or no more.
 
         It leaves a failure notice, so its end is reported whether or not the reply arrives.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        found = self._call("withdraw", workspace=encode(workspace), id=known_by)
+        found = self._call("withdraw", **_named(workspace, queue, job_id))
         return replies.job(job_id, queue, found[0]) if found else None
 
     def locate(
-        self, job_id: str, *, workspace: str | None, queue: str | None
+        self,
+        job_id: str,
+        *,
+        workspace: str | None,
+        queue: str | None,
+        names: list[str] | None = None,
     ) -> list[tuple[JobState, FoundJob]]:
         """Return where there are jobs of this id, and in what state; it takes bounded steps.
 
         One that waits or runs is said to wait. A dead job of a queue that is not in use any more is
-        found in the workspace that is named.
+        found in the workspace that is named. ``names`` gets the workspaces that were asked.
         """
         queues = [encode(queue)] if queue else self._queues() or ([""] if workspace else [])
         where: dict[str, Value] = {"workspace": encode(workspace or ""), "id": encode(job_id)}
@@ -279,7 +281,10 @@ class OperatorStore:
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             some = queues[at : at + QUEUES_AT_ONCE]
             where |= {"queues": " ".join(some), "count": PLACES_AT_ONCE // len(some)}
-            rows += chain.from_iterable(self._steps("locate", **where))
+            for page in self._steps("locate", **where):
+                rows += page[1:]
+                if names is not None:
+                    names.extend(map(decode, page[0].split()))
         found = (row.decode().split() for row in rows)
         return [(JobState(state), replies.found_job(job)) for state, job in found]
 
@@ -298,17 +303,15 @@ class OperatorStore:
 
         UniqueKeyHeld: another job holds its unique key, so it stays dead.
         """
-        known_by = encode_job(workspace, queue, job_id)
-        where: dict[str, Value] = {"workspace": encode(workspace), "id": known_by}
-        done = self._call("replay", **where, delay=delay_seconds, from_start=int(from_start))
+        of = _named(workspace, queue, job_id)
+        done = self._call("replay", **of, delay=delay_seconds, from_start=int(from_start))
         if isinstance(done, bytes):
             raise UniqueKeyHeld(job_id, workspace, decode_job(done))
         return bool(done)
 
     def purge_dead(self, workspace: str, queue: str, job_id: str) -> bool:
         """Delete a dead letter; False: there is none of this id."""
-        known_by = encode_job(workspace, queue, job_id)
-        return bool(self._call("purge_dead", workspace=encode(workspace), id=known_by))
+        return bool(self._call("purge_dead", **_named(workspace, queue, job_id)))
 
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -55,47 +56,51 @@ class Held(NamedTuple):
 
 
 def _number(word: bytes) -> float | None:
-    return None if word == b"-" else float(word)
+    return None if word in NONE else float(word)
 
 
-def _whole(word: bytes) -> int | None:
-    return None if word == b"-" else int(float(word))
+NONE = {b"", b"-"}
+READERS: dict[str, Callable[[Any], Any]] = {
+    "str": decode,
+    "str | None": lambda word: None if word in NONE else decode(word),
+    "int": int,
+    "float": float,
+    "bool": b"1".__eq__,
+    "int | None": lambda word: None if word in NONE else int(float(word)),
+    "float | None": _number,
+    "Pause": lambda word: Pause(word.decode()),
+    "Pause | None": lambda word: None if word in NONE else Pause(word.decode()),
+}
+"""How a word of a reply is read, by the type of its field."""
+OF_NAME = {"job_id": decode_job}
 
 
-def _pause(paused: bytes, draining: bytes) -> Pause | None:
-    if paused != b"-":
-        return Pause.PAUSED
-    return None if draining == b"-" else Pause.DRAINING
+def read(row: type, names: str, words: Iterable[Any]) -> dict[str, Any]:
+    """Read the named fields of a row, one from each word; more words may follow."""
+    types = row.__annotations__
+    pairs = zip(names.split(), words, strict=False)
+    return {name: (OF_NAME.get(name) or READERS[types[name]])(word) for name, word in pairs}
 
 
-def _job(words: Sequence[bytes], payload: bytes) -> dict[str, Any]:
-    queue, job_id, workspace, task, priority = words
-    return {
-        "job_id": decode_job(job_id),
-        "task": decode(task),
-        "workspace": decode(workspace),
-        "queue": decode(queue),
-        "priority": int(priority),
-        **in_a_list(payload),
-    }
+def _job(row: type, names: str, text: bytes) -> tuple[dict[str, Any], list[bytes]]:
+    """Read a job and its payload; also return all words of the head."""
+    head, _, payload = text.partition(b"\n")
+    words = head.split(b" ")
+    return read(row, names, words) | in_a_list(payload), words
 
 
 def running(row: bytes, now: float) -> RunningJob:
-    head, _, payload = row.partition(b"\n")
-    fence, *words = head.split(b" ")
-    claimed, owner, deliveries, early, cancelled, length, ends, *reported = words[5:]
+    names = (
+        "fence queue job_id workspace task priority since owner deliveries acked_early cancelled "
+        "lease_seconds"
+    )
+    job, words = _job(RunningJob, names, row)
+    ends, *reported = words[len(names.split()) :]
     return RunningJob(
-        **_job(words[:5], payload),
-        worker=decode(owner),
-        owner=decode(owner),
-        fence=int(fence),
-        since=float(claimed),
-        seconds=max(0.0, now - float(claimed)),
-        deliveries=int(deliveries),
-        lease_seconds=float(length),
+        **job,
+        worker=job["owner"],
+        seconds=max(0.0, now - job["since"]),
         lease_seconds_left=float(ends) - now,
-        acked_early=early == b"1",
-        cancelled=cancelled == b"1",
         progress=progress(b" ".join(reported), now),
     )
 
@@ -117,33 +122,18 @@ def held(row: bytes, now: float) -> Held:
 
 
 def waiting(row: bytes, now: float) -> WaitingJob:
-    head, _, payload = row.partition(b"\n")
-    *job, deliveries, published, expires, due = head.split(b" ")
-    return WaitingJob(
-        **_job(job, payload),
-        deliveries=int(deliveries),
-        published=float(published),
-        seconds=max(0.0, now - float(published)),
-        due=_number(due),
-        expires=_number(expires),
-    )
+    names = "queue job_id workspace task priority deliveries published expires due"
+    job, _ = _job(WaitingJob, names, row)
+    return WaitingJob(**job, seconds=max(0.0, now - job["published"]))
 
 
 def queue(row: bytes, now: float) -> QueueRow:
     """Read one queue; the fence of its last dispatch tells the time in microseconds."""
-    name, waiting, running, runnable, fence, concurrency, capacity, *pause = row.split(b" ")
+    *words, fence = row.split(b" ")
+    names = "queue waiting running runnable concurrency capacity pause"
     last = int(fence) / FENCES_PER_SECOND or None
-    return QueueRow(
-        queue=decode(name),
-        waiting=int(waiting),
-        running=int(running),
-        runnable=int(runnable),
-        last_start=last,
-        idle_seconds=None if last is None else max(0.0, now - last),
-        concurrency=_whole(concurrency),
-        capacity=_whole(capacity),
-        pause=_pause(*pause),
-    )
+    idle = None if last is None else max(0.0, now - last)
+    return QueueRow(**read(QueueRow, names, words), last_start=last, idle_seconds=idle)
 
 
 def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
@@ -162,106 +152,81 @@ def runnable(parts: Sequence[Sequence[Any]]) -> Runnable:
 
 
 def task(row: bytes) -> TaskRow:
-    name, average, concurrency, workspace_concurrency, *starts = row.split(b" ")
-    rate, burst, workspace_rate, workspace_burst, *pause = starts
-    return TaskRow(
-        task=decode(name),
-        running=0,
-        average_seconds=_number(average),
-        concurrency=_whole(concurrency),
-        workspace_concurrency=_whole(workspace_concurrency),
-        rate=_number(rate),
-        burst=_number(burst),
-        workspace_rate=_number(workspace_rate),
-        workspace_burst=_number(workspace_burst),
-        pause=_pause(*pause),
+    names = (
+        "task average_seconds concurrency workspace_concurrency rate burst workspace_rate "
+        "workspace_burst pause"
     )
+    return TaskRow(**read(TaskRow, names, row.split(b" ")), running=0)
 
 
 def about(
-    names: Sequence[str],
+    node: str,
+    software: str,
     queues: Sequence[str] | None,
     slots: int | None,
     lease_seconds: float,
-    digests: str,
+    limits: str,
 ) -> str:
-    """Write an owner's node and software, and its queues, as many as there is room for."""
-    taken = [encode(queue) for queue in queues or ()]
-    ends = accumulate(len(name) + 1 for name in taken)
+    """Write what an owner tells of itself, with as many of its queues as there is room for."""
+    ends = accumulate(len(encode(queue)) + 1 for queue in queues or ())
     kept = sum(end <= MOST_TAKES_BYTES for end in ends)
-    more = "-" if queues is None else str(len(taken) - kept)
-    words = [f"{lease_seconds:g}", digests, "-" if slots is None else str(slots), more]
-    return " ".join([*(encode(name) or "-" for name in names), *words, *taken[:kept]])
+    told = {
+        "worker": node,
+        "software": software,
+        "queues": queues and [*queues[:kept]],
+        "more_queues": len(queues or ()) - kept,
+        "slots": slots,
+        "lease_seconds": lease_seconds,
+        "limits": limits,
+    }
+    return json.dumps(told)
+
+
+def app_text(app: App) -> str:
+    """Write what an app declares, without its tasks if they are too many."""
+    names = sorted(app.tasks or ())
+    tells = app.tasks is not None and len(json.dumps(names)) <= MOST_TASKS_BYTES
+    return json.dumps({"app": app.name, "tasks": names if tells else None})
+
+
+LISTS = ("queues", "tasks")
 
 
 def workers(texts: Mapping[bytes, bytes], now: float) -> list[WorkerRow]:
     """Read owners, each with what its app has declared."""
-    apps = {name[1:]: _app(text) for name, text in texts.items() if name.startswith(b"#")}
+    apps = {name[1:]: json.loads(text) for name, text in texts.items() if name.startswith(b"#")}
     owners = ((name, text) for name, text in texts.items() if not name.startswith(b"#"))
-    return [_worker(decode(owner), text.split(b" "), apps, now) for owner, text in owners]
+    return [_worker(decode(owner), text, apps, now) for owner, text in owners]
 
 
-def _worker(owner: str, words: Sequence[bytes], apps: Mapping[bytes, App], now: float) -> WorkerRow:
-    seen, node, software, lease, limits, slots, more, *queues = words
-    limits, _, digest = limits.partition(b"/")
-    app = apps.get(digest, App())
+def _worker(
+    owner: str, text: bytes, apps: Mapping[bytes, Mapping[str, Any]], now: float
+) -> WorkerRow:
+    seen, digest, about = text.split(b" ", 2)
+    told = {"tasks": None, **json.loads(about), **apps.get(digest, {})}
+    lists = {name: None if (of := told[name]) is None else tuple(of) for name in LISTS}
+    named = {"owner": owner, "worker": told["worker"] or owner}
+    silent = max(0.0, now - float(seen))
     return WorkerRow(
-        worker=owner if node == b"-" else decode(node),
-        owner=owner,
-        software="" if software == b"-" else decode(software),
-        last_seen=float(seen),
-        silent_seconds=max(0.0, now - float(seen)),
-        running=0,
-        slots=_whole(slots),
-        queues=None if more == b"-" else tuple(map(decode, queues)),
-        more_queues=_whole(more) or 0,
-        lease_seconds=_number(lease),
-        limits="" if limits == b"-" else limits.decode(),
-        app=app.name,
-        tasks=app.tasks,
+        **{**told, **lists, **named}, last_seen=float(seen), silent_seconds=silent, running=0
     )
-
-
-def app_text(app: App) -> str:
-    names = " ".join(map(encode, sorted(app.tasks or ())))
-    tells = app.tasks is not None and len(names) <= MOST_TASKS_BYTES
-    return f"{encode(app.name) or '-'}\n{names if tells else '*'}"
-
-
-def _app(text: bytes) -> App:
-    name, _, tasks = text.partition(b"\n")
-    known = None if tasks == b"*" else tuple(map(decode, tasks.split()))
-    return App("" if name == b"-" else decode(name), known)
 
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:
-    scope, name, how, since, waiting, stamp = row
+    *words, stamp = row
+    found = read(PauseRow, "scope name state since waiting", words)
     known = stamp_in(stamp.decode())
-    return PauseRow(
-        scope=scope.decode(),
-        name=decode(name),
-        state=Pause(how.decode()),
-        since=float(since),
-        seconds=max(0.0, now - float(since)),
-        waiting=int(waiting) if waiting != b"" else None,
-        stored_by=known and known[1],
-    )
+    seconds = max(0.0, now - found["since"])
+    return PauseRow(**found, seconds=seconds, stored_by=known and known[1])
 
 
 def workspace_stats(row: Sequence[Any]) -> WorkspaceStats:
-    name, waiting, scheduled, running, limit, oldest, dead, seen, pause, weight = row
+    names = "workspace waiting scheduled running limit oldest_wait_seconds dead pause weight"
+    *words, seen = row
     counted = counts(seen)
     return WorkspaceStats(
-        workspace=decode(name),
-        waiting=int(waiting),
-        scheduled=int(scheduled),
-        running=int(running),
-        limit=int(float(limit)) if limit else None,
-        oldest_wait_seconds=float(oldest) if oldest else None,
-        dead=int(dead),
+        **read(WorkspaceStats, names, words),
         lost=counted.get("lost", 0),
         would_block=counted.get("starts", 0),
         would_reject=counted.get("publishes", 0),
-        pause=Pause(pause.decode()) if pause else None,
-        weight=float(weight),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from random import uniform
 
 from fairqueue._utils import is_readable
@@ -16,16 +15,12 @@ POLL_LEASES = 0.3  # idle claimers call more often than every third of a lease
 JITTER = (0.75, 1.0)
 
 
-def poll_seconds(
-    lease_seconds: float,
-    shards: int = 1,
-    jitter: Callable[[float, float], float] = uniform,
-) -> float:
+def poll_seconds(lease_seconds: float, shards: int = 1) -> float:
     """Return the safety poll, jittered so that claimers do not call together.
 
     With several ``shards`` on one server, each is polled less often.
     """
-    return min(POLL_SECONDS * shards, POLL_LEASES * lease_seconds) * jitter(*JITTER)
+    return min(POLL_SECONDS * shards, POLL_LEASES * lease_seconds) * uniform(*JITTER)  # noqa: S311
 
 
 class Waiter(ABC):

@@ -27,7 +27,7 @@ HOW = frozenset({"progress", "wait_seconds"})
 VERBS = {
     "pauses": ("pause", "drain", "resume"),
     "limits": ("set", "unset", "unset_configured"),
-    "jobs": ("cancel", "cancel_workspace", "cancel_matching", "purge"),
+    "jobs": ("cancel", "cancel_matching", "purge"),
     "dead": ("replay", "replay_all", "purge"),
     "schedules": ("pause", "resume", "trigger", "remove"),
     "doctor": ("reshard", "rebuild", "drop_set_aside"),

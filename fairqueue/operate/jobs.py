@@ -21,6 +21,13 @@ from fairqueue._validation import (
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.progress import Progress, counted_steps, ignore
 
+WHAT_BECAME = {
+    Cancelled.REMOVED: "was removed before it started",
+    Cancelled.SIGNALLED: "is running; its worker stops it at the next lease renewal",
+    Cancelled.NOT_FOUND: "neither waits nor runs: it has ended, is dead, or never existed",
+}
+"""Of a job that was to be cancelled, in words."""
+
 
 class Jobs:
     """What operators do to single jobs, and to all that match."""
@@ -76,10 +83,6 @@ class Jobs:
         letters = home.dead_letters(workspace, job_id=job_id)
         return next((each.job.payload for each in letters if each.job.queue == queue), None)
 
-    def cancel_workspace(self, workspace: str, *, progress: Progress = ignore) -> CancelledAll:
-        """Cancel all jobs of a workspace; see :meth:`cancel_matching`."""
-        return self._cancel_all({"workspace": check_name("workspace", workspace)}, progress)
-
     def cancel_matching(
         self,
         *,
@@ -91,19 +94,14 @@ class Jobs:
         """Cancel the jobs that match all that is given, in bounded steps; return how many.
 
         Jobs that are published meanwhile may be left. ``progress`` is called after each step with
-        the number of jobs it cancelled. ConfigurationError: nothing is given.
+        the number of jobs it cancelled. ConfigurationError: nothing is given. Running jobs are
+        cancelled first, so that none of them is redelivered behind the purge; then those that were
+        started meanwhile.
         """
         given = {"workspace": workspace, "queue": queue, "task": task}
         names = {kind: check_name(kind, name) for kind, name in given.items() if name is not None}
         if not names:
             raise ConfigurationError("name a workspace, a queue or a task whose jobs to cancel")
-        return self._cancel_all(names, progress)
-
-    def _cancel_all(self, names: Mapping[str, Any], progress: Progress) -> CancelledAll:
-        """Cancel running jobs first, so that none of them is redelivered behind the purge.
-
-        Then cancel those that were started meanwhile.
-        """
         store, done = self._connected(), Counter[Cancelled]()
 
         def cancel_running() -> None:
@@ -205,18 +203,23 @@ STATES = (JobState.WAITING, JobState.DEAD, JobState.ENDED)
 
 
 def locate(
-    store: StoreBase, job_id: str, *, workspace: str | None, queue: str | None
+    store: StoreBase,
+    job_id: str,
+    *,
+    workspace: str | None,
+    queue: str | None,
+    names: list[str] | None = None,
 ) -> FoundJob | None:
     """Return the job of this id; None: there is none.
 
     Where the workspace or the queue is not named, every workspace is asked, page by page. One that
     waits or runs counts before a dead one, and that before one that has ended. ConfigurationError:
-    there are several.
+    there are several. ``names`` gets the names of the workspaces that were asked.
     """
     if workspace is not None and queue is not None:
         return FoundJob(workspace, queue, job_id)
     found: dict[JobState, dict[tuple[str, str], FoundJob]] = {state: {} for state in STATES}
-    for state, job in store.locate(job_id, workspace=workspace, queue=queue):
+    for state, job in store.locate(job_id, workspace=workspace, queue=queue, names=names):
         found[state][job.workspace, job.queue] = job
     jobs = next((list(found[state].values()) for state in STATES if found[state]), [])
     if len(jobs) > 1:

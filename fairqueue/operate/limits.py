@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from fairqueue._later import rows
-from fairqueue._settings import live_limits
+from fairqueue._settings import limits_of
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits
 from fairqueue._validation import checked_scope
@@ -47,7 +47,7 @@ class LiveLimits:
         is taken with a warning.
         """
         (kind, name), store = checked_scope(scope), self._connected()
-        wanted = live_limits(limits, kind)
+        wanted = limits_of(kind, limits)
         values = [getattr(wanted, name) for name, value in limits.items() if value is not None]
         if not values or None in values:
             raise ConfigurationError("a live limit needs a value: 'unset' removes those of a scope")

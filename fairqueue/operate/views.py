@@ -335,14 +335,16 @@ class Views:
 
         A damaged count is 0.
         """
-        found = [_totals(shard.engine) for shard in self._connected().shards]
+        found = Counter[str]()
+        for shard in self._connected().shards:
+            found.update(_totals(shard.engine))
         return Totals(
-            acked=sum(each.acked for each in found),
-            worker_seconds=sum(each.worker_seconds for each in found),
-            leases_expired=sum(each.leases_expired for each in found),
-            dead={why: sum(each.dead[why] for each in found) for why in DEATHS},
-            ticks=dict(sum((Counter(each.ticks) for each in found), Counter[str]())),
-            schedules=sum(each.schedules for each in found),
+            acked=found["acked"],
+            worker_seconds=found["micros"] / 1e6,
+            leases_expired=found["leases_expired"],
+            dead={why: found[f"dead_{why}"] for why in DEATHS},
+            ticks={how: n for how in TICKS if (n := found[f"ticks_{how}"])},
+            schedules=found["schedules"],
         )
 
     def tasks(self) -> list[TaskRow]:
@@ -388,23 +390,20 @@ def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | No
     return Demand(startable, row.slots_wanted(startable), sum(known) if says else None)
 
 
-def _totals(engine: Engine) -> Totals:
+def _totals(engine: Engine) -> dict[str, int]:
     """Read one shard's counts."""
     found = engine.command("HGET", engine.keys.key("shard"), "tasks")
     can_be_read = len(found or b"") == _OF_TASKS.size
     micros, acked = _OF_TASKS.unpack(found) if can_be_read else (0, 0)
-    names = [f"dead_{why}" for why in DEATHS] + [f"ticks_{how}" for how in TICKS]
-    counts = engine.command("HMGET", engine.keys.key("shard"), "leases_expired", *names)
-    expired, *others = (int(n) if (n or b"").isdigit() else 0 for n in counts)
-    dead, ticks = others[: len(DEATHS)], others[len(DEATHS) :]
-    return Totals(
-        acked=int(acked),
-        worker_seconds=micros / 1e6,
-        leases_expired=expired,
-        dead=dict(zip(DEATHS, dead, strict=True)),
-        ticks={how: n for how, n in zip(TICKS, ticks, strict=True) if n},
-        schedules=engine.command("ZCARD", engine.keys.key("schedule_times")),
-    )
+    names = [
+        "leases_expired",
+        *(f"dead_{why}" for why in DEATHS),
+        *(f"ticks_{how}" for how in TICKS),
+    ]
+    counts = engine.command("HMGET", engine.keys.key("shard"), *names)
+    schedules = engine.command("ZCARD", engine.keys.key("schedule_times"))
+    told = {name: int(n) for name, n in zip(names, counts, strict=True) if (n or b"").isdigit()}
+    return {**told, "micros": int(micros), "acked": int(acked), "schedules": schedules}
 
 
 def _known_of(engine: Engine) -> int:

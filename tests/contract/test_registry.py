@@ -151,7 +151,7 @@ def test_what_no_worker_tells_any_more_goes(world: World, tell: Tell) -> None:
     world.clock.advance(100_000)
     tell("w2", "v2")
     world.pass_time(1800)
-    assert apps(world) == [b"shop\nv2"]
+    assert [b"v2" in app for app in apps(world)] == [True]
 
 
 def test_operators_see_it(world: World, tell: Tell) -> None:

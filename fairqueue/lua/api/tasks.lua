@@ -3,23 +3,23 @@
 -- ROUTE all MERGE pages task
 -- RETURNS {now, cursor, row, ...}
 -- row: "task average concurrency workspace_concurrency rate burst workspace_rate
--- workspace_burst paused draining"
+-- workspace_burst pause"
 -- WRITES nothing
 local _, cursor, count = unpack(ARGV)
 local LIMITS = { 'concurrency', 'workspace_concurrency', 'rate', 'burst', 'workspace_rate',
-  'workspace_burst', 'paused' }
+  'workspace_burst' }
 
 local function row(name, average)
   local limits = Limits.of_task(name) or {}
   local own, texts = limits.would or limits, {}
   for i, what in ipairs(LIMITS) do
-    local limit = what == 'paused' and limits[what] or Limits.whole(own, what)
+    local limit = Limits.whole(own, what)
     texts[i] = limit and num(limit) or '-'
   end
-  if not own.rate then texts[4] = '-' end -- a burst is there without a rate, by default
+  if texts[3] == '-' then texts[4] = '-' end -- a burst is there without a rate, by default
   local hold = Limits.any('tasks') and Limits.text_of('pause:task:' .. name) or ''
   return concat({ name, average and num(Fairness.seconds(average)) or '-', concat(texts, ' '),
-    match(hold, 'draining=(%S+)') or '-' }, ' ')
+    match(hold, '^%a+') or '-' }, ' ')
 end
 
 local following_cursor, found = unpack(call('HSCAN', K.shard(), cursor, 'MATCH', 'task:*',

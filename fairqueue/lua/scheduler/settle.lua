@@ -56,19 +56,18 @@ end
 function Settle.workspace(ws)
   if ws.is_unread then Rebuild.workspace(ws) end
   ws.dirty = true
-  local limits, kept = ws.limits or Limits.of_workspace(ws), { nil }
+  local limits = ws.limits or Limits.of_workspace(ws)
   if ws.weight ~= limits.weighs or ws.move or limits.parent ~= ws.parent then Settle.weigh(ws) end
   local block = limits.may_block and Limits.block_of(ws)
   local is_below = limits.reserve and Limits.usage_of(ws) < limits.reserve
   ws.follows = ws.others and Follow.go_on(ws, block, is_below)
-  local flows = ws.flows
-  for i = 1, #flows do
+  local flows, i = ws.flows, 1
+  while flows[i] do
     local flow = flows[i]
     local stays = Settle.flow(ws, flow, block, is_below)
-    if stays then kept[#kept + 1] = flow end
     if flow.up then Settle.member(ws, flow, stays) end
+    if stays then i = i + 1 else table.remove(flows, i) end
   end
-  ws.flows = kept
   if limits.rate or Timers.may_wait(ws) then Timers.arm(ws) end
 end
 
@@ -186,7 +185,7 @@ end
 
 -- Every member is idle: virtual time rises to where the next to come would lift it.
 function Settle.mark_node_indebted(b, finish_tag)
-  local highest = call('ZREVRANGE', K.indebted(b.id), '0', '0', 'WITHSCORES')[2]
+  local highest = call('ZRANGE', K.indebted(b.id), '-1', '-1', 'WITHSCORES')[2]
   b.virtual_time = Fairness.caught_up(b.virtual_time, nil, 0, tonumber(highest))
   -- One without a finish tag gets one: virtual time must not start again before it is forgotten.
   b.finish_tag = int(finish_tag or b.up.virtual_time)

@@ -3,7 +3,7 @@
 
 -- The id is remembered, so that a repeated publish is not a new job.
 function Removal.job(queue, id)
-  local hands_over = made('handover_lists')[1]
+  local hands_over = S.handover_lists[1]
   local is_read = S.leaves_notices or hands_over or call('EXISTS', K.unique()) == 1
   local record = is_read and Jobs.read(queue, id) or ''
   if S.leaves_notices then Removal.leave_notice(queue, id, record) end

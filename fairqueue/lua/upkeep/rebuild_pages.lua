@@ -105,7 +105,7 @@ end
 function RebuildPages.worker(field, text)
   local digest = match(field, '^#(.*)$')
   for _, about in ipairs(digest and call('HGETALL', K.workers()) or { text }) do
-    local seen, told = match(about, '^([%d.]+) %S+ %S+ %S+ [^ /]*/(%S*)')
+    local seen, told = match(about, '^([%d.]+) (%S*)')
     if seen and now - seen <= UNUSED_SECONDS and told == (digest or told) then return end
   end
   call('HDEL', K.workers(), field)
