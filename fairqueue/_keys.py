@@ -39,7 +39,7 @@ shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its rec
   `queues`: their names; `across:…`: `seen offset idle`, how the queue stands beside other shards;
   `tasks`: sum and count of all; `owner:…`: until when, its last call number, and the reply;
   `settings`: what concerns many of `limits`; `shards`, how many there are, if several: `3.1>5.2`
-  while that changes; `rebuild`: how far it has come; `acts` of operators; `retention` of dead
+  while that changes; `rebuild`: how far it has come; `retention` of dead
   letters; `imports_suspended` until then; for 30 days each: `task:…`, average in µs, and
   when it was last named or ended; `unnamed:task`, its jobs that named no workspace, and when
   last; `kind:queue`, `task` or `plain` (bypasses the core), and when declared; `places:scope`,
@@ -87,7 +87,7 @@ workers | hash | owner: `seen node software lease limits/digest slots more queue
   | rebuild: a day after its last sign of life; no owner tells it
 activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
   minute or an hour, packed; `*`: several; 200 at most | expires
-finished_jobs | list | last ended jobs, newest first | never
+noted what | list | last of `jobs`, which have ended, or `acts` of operators, newest first | never
 requests | zset | ticket in flight, by lease end; one that waits, by the negative
   | with its request; lease end
 request_turns | zset | `turn:workspace` below its limit, by requests in flight + 1 per weight

@@ -297,22 +297,22 @@ class ListStore(OperatorStore):
                 read.add(window)
                 yield window * seconds, noted.read_happened(rows)
 
+    def note_lines(self, what: str, lines: Sequence[str], count: int) -> None:
+        """Add ``jobs`` that have ended, or ``acts``, as JSON, to the last ones; ``count`` stay."""
+        self._call("note_lines", what=what, lines="\n".join(lines), count=count)
+
+    def noted_lines(self, what: str, start: int, count: int) -> list[bytes]:
+        """Return a page of the last ``jobs`` that have ended, or ``acts``, the newest first."""
+        lines: list[bytes] = self._call("noted_lines", what=what, start=start, count=count)
+        return lines
+
     def note_act(self, act: str) -> None:
         """Keep an operator's act, as one line of JSON."""
-        self._call("note_act", act=act, count=noted.KEPT_ACTS, bytes=noted.MOST_BYTES)
+        self.note_lines("acts", [act], noted.KEPT_ACTS)
 
     def acts(self) -> list[values.Act]:
         """Return the last acts of operators, the newest first."""
-        return noted.read_lines(values.Act, self._call("acts").split(b"\n"))
-
-    def note_finished(self, jobs: Sequence[str], count: int) -> None:
-        """Add jobs that have ended, as JSON, to the last ones; `count` are kept."""
-        self._call("note_finished", jobs="\n".join(jobs), count=count)
-
-    def finished_jobs(self, start: int, count: int) -> list[bytes]:
-        """Return a page of the last jobs that have ended, as JSON, the newest first."""
-        lines: list[bytes] = self._call("finished_jobs", start=start, count=count)
-        return lines
+        return noted.read_lines(values.Act, self.noted_lines("acts", 0, noted.KEPT_ACTS))
 
     def without_workspace(self) -> dict[str, WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""

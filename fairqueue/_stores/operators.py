@@ -31,7 +31,8 @@ KEEP_ANSWERS_SECONDS = 3600.0
 INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
 IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
-EXPORTED_EACH = 10  # jobs of one workspace in one call
+EXPORT_PAGE = 50
+EXPORT_EACH = 10  # jobs of one workspace in one call
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
@@ -71,7 +72,7 @@ class OperatorStore:
 
         False after a process has configured limits: the store has lost its data.
         """
-        return bool(self._call("has_limits"))
+        return bool(self.engine.command("HEXISTS", self.engine.keys.key("limits"), "configured"))
 
     def _call_indexed(self, operation: str, /, **arguments: Value) -> Any:
         """Run an operation that gives limits to tasks; index their leases first if necessary."""
@@ -241,8 +242,7 @@ class OperatorStore:
 
     def _purge(self, cursor: bytes, **how: Value) -> tuple[bytes, int]:
         usual: dict[str, Value] = {"workspace": "", "task": "", "cancelled": 0, "lists": ""}
-        how = {**usual, "most": MOST_DROPPED, "count": PAGE, **how}
-        cursor, dropped = self._call("purge", cursor=cursor, **how)
+        cursor, dropped = self._call("purge", cursor=cursor, **{**usual, "count": PAGE, **how})
         return cursor, int(dropped)
 
     def cancel(self, job_id: str, *, workspace: str, queue: str) -> Cancelled:
@@ -391,7 +391,8 @@ class OperatorStore:
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
         """Move a queue's waiting and scheduled jobs into other lists; items as in purge."""
         text = " ".join(f"{least} {encode(name)}" for least, name in lists)
-        how: dict[str, Value] = {"queue": encode(queue), "each": EXPORTED_EACH, "lists": text}
+        how: dict[str, Value] = {"queue": encode(queue), "lists": text}
+        how |= {"count": EXPORT_PAGE, "each": EXPORT_EACH, "most": 10**6}  # in turns: a whole page
         cursor, of_round = b"0", 0
         while cursor:
             cursor, moved = self._purge(cursor, **how)

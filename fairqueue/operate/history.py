@@ -76,7 +76,7 @@ class History:
     def _rows(self, text: str) -> Iterator[rows.FinishedJob]:
         """Read those whose line has this text, page by page."""
         store, start, part = self._connected(), 0, json.dumps(text)[1:-1].encode()
-        while lines := store.finished_jobs(start, AT_ONCE):
+        while lines := store.noted_lines("jobs", start, AT_ONCE):
             yield from noted.read_lines(rows.FinishedJob, (line for line in lines if part in line))
             start += AT_ONCE
 
@@ -104,7 +104,7 @@ class History:
 
     def _write(self, lines: Lines) -> None:
         while lines:
-            self._connected().note_finished(lines[:AT_ONCE], self._most)
+            self._connected().note_lines("jobs", lines[:AT_ONCE], self._most)
             del lines[:AT_ONCE]
 
     def flush(self) -> None:

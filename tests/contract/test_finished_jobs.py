@@ -67,7 +67,7 @@ def test_more_than_a_page(world: World) -> None:
 def test_a_line_that_cannot_be_read_is_left_out(world: World) -> None:
     """The others are listed."""
     history = _history(world, 9)
-    world.store.note_finished(["no json", '{"time": 1}'], 9)
+    world.store.note_lines("jobs", ["no json", '{"time": 1}'], 9)
     _note(history, 1)
     history.flush()
     assert [row.task_id for row in history.list()] == ["m1"]
@@ -101,19 +101,19 @@ def test_what_a_write_has_left_is_written_later(
     """A line is neither lost nor written twice; of too many, the oldest go."""
     monkeypatch.setattr("fairqueue._threads.start_native", lambda *_, **__: None)
     monkeypatch.setattr("fairqueue.operate.history.MOST_WAITING", 150)
-    history, note = _history(world, 1000), world.store.note_finished
+    history, note = _history(world, 1000), world.store.note_lines
     for n in range(160):
         _note(history, n)
     calls = iter([True, False])
 
-    def fail_later(lines: Sequence[str], count: int) -> None:
+    def fail_later(what: str, lines: Sequence[str], count: int) -> None:
         if not next(calls):
             raise StoreUnavailable("away")
-        note(lines, count)
+        note(what, lines, count)
 
-    monkeypatch.setattr(world.store, "note_finished", fail_later)
+    monkeypatch.setattr(world.store, "note_lines", fail_later)
     with pytest.raises(StoreUnavailable):
         history.flush()
-    monkeypatch.setattr(world.store, "note_finished", note)
+    monkeypatch.setattr(world.store, "note_lines", note)
     history.flush()
     assert [row.task_id for row in history.list(most=999)] == [f"m{n}" for n in range(159, 9, -1)]

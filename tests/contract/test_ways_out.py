@@ -179,7 +179,7 @@ def tasks_of_jobs(world: World, worker: Worker) -> None:
 WHAT: dict[str, tuple[Callable[[World, Worker], None], set[str]]] = {
     "an unused queue": (unused_queue, set()),
     "its debts": (debts_of_an_unused_queue, set()),
-    "an emptied queue": (emptied_queue, set()),
+    "an emptied queue": (emptied_queue, {"noted"}),  # the cancel is an act
     "a declared queue": (declared_queue, set()),
     "unique keys": (unique_keys, set()),
     "lost jobs": (lost_jobs, set()),

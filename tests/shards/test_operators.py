@@ -118,9 +118,9 @@ def test_a_message_is_imported_once_it_is_out_of_its_list(shards: Shards) -> Non
 def test_a_configuration_is_stored_on_every_shard(shards: Shards) -> None:
     """A workspace's limit holds on its shard, the default on all."""
     stored = StoredLimits(default=Limits(concurrency=1), workspaces={HOMES[1]: Limits(2)})
-    assert not shards.store.has_limits()
+    assert not any(shard.has_limits() for shard in shards.store.shards)
     assert shards.store.configure(stored, authoritative=True)
-    assert shards.store.has_limits()
+    assert all(shard.has_limits() for shard in shards.store.shards)
     for _ in range(4):
         shards.publish()
     assert [len(world.worker().take(9)) for world in shards.worlds] == [1, 2, 1]

@@ -17,12 +17,14 @@ from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
 
 NOT_OPERATIONS = {
+    "acts",
     "clone",
     "close",
     "dead_letters",
     "export_jobs",
     "fleet",
     "forget_forwardings",
+    "has_limits",
     "home",
     "is_leased",
     "is_parent",
@@ -32,6 +34,7 @@ NOT_OPERATIONS = {
     "look",
     "moving",
     "names",
+    "note_act",
     "names_parents",
     "shard_settings",
     "stored_limits",

@@ -93,7 +93,6 @@ MERGES: dict[str, Callable[..., Any]] = {
     "one": lambda shards, call, _: call(shards[0]),
     "told": _told,
     "sum": lambda shards, call, _: added(each(shards, call)),
-    "all": lambda shards, call, _: all(each(shards, call)),
     "any": lambda shards, call, _: next(filter(None, each(shards, call)), None),
     "found": lambda shards, call, _: first(shards, call, nothing=(None, Cancelled.NOT_FOUND)),
     "gathered": lambda shards, call, _: taken(shards, lambda shard, _: call(shard)),
@@ -106,7 +105,7 @@ MERGES: dict[str, Callable[..., Any]] = {
     "oldest": _oldest,
     "slots": lambda shards, call, _: slots(each(shards, call)),
 }
-"""``one``: ask the first shard only. ``told``: there is no answer. ``all``: whether all agree.
+"""``one``: ask the first shard only. ``told``: there is no answer.
 ``any``: ask all, and return the first answer that is not empty; ``found`` stops there.
 ``gathered``: join the lists of all that answer. ``taken``: up to ``n`` from one after another.
 ``rows``, ``pages``: join rows, see :func:`joined`; the header says by which fields. An error is

@@ -27,45 +27,26 @@ elseif name == '' then
   for i = 1, #page, 2 do workspaces[(i + 1) / 2] = page[i] end
   if following_cursor == '0' then following_cursor = 'd0' end
 end
-local is_any, by_framework = #workspaces > 0, {}
-for i, of in ipairs(workspaces) do by_framework[i] = of .. '::' .. id end
--- The places by queue: what has this id, and retries of the message that has it.
-local places = {}
-for queue in gmatch(queues, '%S+') do
-  local ids, behind = {}, '/' .. queue .. '/' .. id
-  for i, of in ipairs(workspaces) do ids[i] = of .. behind end
-  places[queue] = ids
-end
-local is_here = is_any and not from -- a job has its workspace's record
-local retries = is_any and call('HMGET', K.unique(), unpack(by_framework)) or {}
-for i, held in ipairs(retries) do
-  retries[i] = held and match(held, '^%S+ (%S+)') or false
-  local its = retries[i] and places[Jobs.queue_of(retries[i])]
-  if its and is_here then insert(its, retries[i]) end
-end
-local died = is_any and call('ZMSCORE', K.dead_workspaces(), unpack(workspaces)) or {}
 
-local function add_dead(i)
-  local ids = { retries[i] or nil }
-  for _, its in pairs(places) do insert(ids, its[i]) end
-  for n, at in ipairs(call('ZMSCORE', K.dead_letters_by_age(workspaces[i]), unpack(ids))) do
-    if at then add('dead', ids[n]) end
+-- A dead job of a named workspace is found below, also if its queue is not in use any more.
+local function look_at(of, known_by)
+  local queue = Jobs.queue_of(known_by)
+  if not from and call('HEXISTS', K.jobs(queue), known_by) == 1 then add('waiting', known_by)
+  elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
+  if name == '' and call('ZSCORE', K.dead_letters_by_age(of), known_by) then
+    add('dead', known_by)
   end
 end
 
-for queue, ids in pairs(places) do
-  local records = is_here and call('HMGET', K.jobs(queue), unpack(ids)) or {}
-  for i = 1, #records do
-    if records[i] then add('waiting', ids[i])
-    elseif name ~= '' and Shard.has_ended(ids[i]) then add('ended', ids[i]) end
+for _, of in ipairs(workspaces) do
+  local retry = Enqueue.retry_with(of, id)
+  for queue in gmatch(queues, '%S+') do
+    look_at(of, concat({ of, queue, id }, '/'))
+    if retry and Jobs.queue_of(retry) == queue then look_at(of, retry) end
   end
 end
 if name ~= '' then
   for _, known_by in ipairs(DeadLetters.named(name, id)) do add('dead', known_by) end
-else
-  for i = 1, #workspaces do
-    if died[i] then add_dead(i) end
-  end
 end
 table.sort(found)
 return { following_cursor, concat(workspaces, ' '), unpack(found) }

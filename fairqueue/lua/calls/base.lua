@@ -58,7 +58,7 @@ end
 local TABLE = 'table'
 local STATE = {
   stored_by = '', -- the process that stores limits; none for those of a provider
-  queue_names = false, flow_of_many = false,
+  flow_of_many = false,
   limits_of = TABLE, limits_by_text = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first

@@ -8,7 +8,7 @@ local FORGOTTEN_MOST = 64 -- idle flows of queues that one call forgets
 local UNTIL_NEXT_SECONDS = 600 -- after all parts, until the first is looked at again
 local UNUSED_SECONDS = 86400 -- a queue without jobs and claims is kept this long
 local PLACED_MOST = 8 -- jobs for which one call finds a place
-local QUEUE_ENTRIES = 8 -- to find the next queue counts as much as these
+local QUEUE_ENTRIES = 8 -- to look at a queue counts as much as these
 local PARTS = { 'dead_letters', 'shard', 'unique', 'counts', 'shared_limits',
   'indexed_tasks', 'jobs', 'task_rates', 'progress', 'workers' }
 local COUNTED = { kind = true, unnamed = true, places = true }
@@ -121,31 +121,22 @@ function RebuildPages.look_of(kind)
   return looks[kind] or function(...) RebuildPages.count(K[kind](), ...) end
 end
 
-function RebuildPages.queue_after(last)
-  S.queue_names = S.queue_names or Shard.queues()
-  local found
-  for _, queue in ipairs(S.queue_names) do
-    if queue > last and not (found and found < queue) then found = queue end
-  end
-  S.page_left = S.page_left - QUEUE_ENTRIES
-  return found
-end
-
 -- Each job of each queue: something must lead to it. The cursor is that of a queue's jobs, and the
--- queue. A page comes again while it has more jobs to which nothing leads than one call places.
+-- place of the queue among all. A page comes again while it has more jobs to which nothing leads
+-- than one call places.
 function RebuildPages.jobs(cursor)
-  local of_jobs, queue = match(cursor, '^(%d+)/(.*)$')
-  if not queue then of_jobs, queue = '0', RebuildPages.queue_after('') end
+  local of_jobs, at = match(cursor, '^(%d+)/(%d+)$')
+  at = tonumber(at or 1)
+  local queue, left, found, is_cut = Shard.queues()[at], PLACED_MOST, nil, nil
   if not queue then return '0' end
-  local left, found, is_cut = PLACED_MOST, nil, nil
-  of_jobs, found, is_cut = Jobs.page(K.jobs(queue), of_jobs, PAGE)
+  of_jobs, found, is_cut = Jobs.page(K.jobs(queue), of_jobs or '0', PAGE)
+  S.page_left = S.page_left - QUEUE_ENTRIES
   RebuildPages.look_at(found, function(id, record)
     if left > 0 and RebuildJobs.look_at(queue, id, record) then left = left - 1 end
   end)
   if is_cut then S.page_left = 0 end
   if left == 0 then return nil end
-  if of_jobs == '0' then queue = RebuildPages.queue_after(queue) end
-  return queue and of_jobs .. '/' .. queue or '0'
+  return of_jobs .. '/' .. int(of_jobs == '0' and at + 1 or at)
 end
 
 -- One field by itself, for an operator. An answer of a limit provider is forgotten once its
