@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairqueue._keys import decode, encode, encode_task
 from fairqueue._later import rows
@@ -32,19 +32,6 @@ PARTS = {
 """The limits of which each shard has a fixed part."""
 
 
-class SourcedLimits(NamedTuple):
-    """Limits that one source has stored."""
-
-    source: str
-    limits: Limits
-    stamp: tuple[float, str] | None
-    """When they were stored, and by which process; None: not known."""
-
-
-def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
-    return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
-
-
 def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = None) -> str:
     """Write the limits that are set; ``wide`` ones are wider than a shard.
 
@@ -68,12 +55,6 @@ def too_high(name: str, limits: Limits, most: int) -> ConfigurationError:
 
 def _word(value: float | str) -> str:
     return encode(value) if isinstance(value, str) else repr(value)
-
-
-def limits_in(text: str) -> Limits:
-    words = _words_in(text)
-    named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
-    return Limits(**{name: _value(name, word) for name, word in named.items()})
 
 
 def _value(name: str, word: str) -> Any:
@@ -121,15 +102,19 @@ def _shown(text: str) -> dict[str, str]:
     return {name: printable(decode(n)) for name, n in _words_in(text).items() if name != "named"}
 
 
-def named(field: bytes, text: bytes, stamp: bytes) -> rows.StoredLimitsRow | None:
-    """Read one field of limits with its name; None: it is a pause, or sets nothing."""
-    source, scope, name = field.decode().split(":", 2)
+def row(source: str, scope: str, name: str, text: bytes, stamp: bytes) -> rows.StoredLimitsRow:
+    """Read the limits that a source has stored."""
     words = _words_in(text.decode()).items()
     limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
     known = stamp_in(stamp.decode()) or (None, None)
-    if source == "pause" or not limits:
-        return None
-    return rows.StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
+    return rows.StoredLimitsRow(source, scope, name, limits, *known)
+
+
+def named(field: bytes, text: bytes, stamp: bytes) -> rows.StoredLimitsRow | None:
+    """Read one field of limits with its name; None: it is a pause, or sets nothing."""
+    source, scope, name = field.decode().split(":", 2)
+    found = row(SOURCES.get(source, source), scope, decode(name), text, stamp)
+    return None if source == "pause" or not found.limits else found
 
 
 def _default(stored: StoredLimits) -> str:

@@ -8,9 +8,9 @@ from itertools import chain
 from typing import Any
 
 from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
+from fairqueue._later import rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
-from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
     DeadLetter,
@@ -34,7 +34,6 @@ NOT_INDEXED = -2
 IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
 EXPORT_PAGE = 50
 EXPORT_EACH = 10  # jobs of one workspace in one call
-HEADS_AT_ONCE = 200
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
@@ -172,16 +171,19 @@ class OperatorStore:
         if scope in {"default", "task"}:
             self.settle_change()
 
-    def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
-        """Return the limits stored for a scope and name, each with its source.
+    def get_limits(self, scope: str, name: str) -> list[rows.StoredLimitsRow]:
+        """Return the limits stored for a scope and name, by source.
 
         Sources, in rising precedence: ``"default"``, ``"live default"``, ``"configured"``,
         ``"limit_provider"``, ``"live"``; only those that apply and set something.
         """
         found = self._call("get_limits", scope=scope, name=encode_in(scope, name))
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-        read = [limits_text.sourced(*triple) for triple in triples]
-        return [sourced for sourced in read if sourced.limits != Limits()]
+        read = [
+            limits_text.row(source.decode(), scope, name, text, stamp)
+            for source, text, stamp in triples
+        ]
+        return [row for row in read if row.limits]
 
     def put_provider_limits(
         self,
@@ -351,14 +353,6 @@ class OperatorStore:
         if scope == "task":
             self.settle_change()
         return Pause(before.decode()) if before else None
-
-    def heads(self, kind: str, name: str, cursor: bytes) -> list[bytes]:
-        """Return a page of the jobs of a queue (``jobs``) or of ``dead_letters``, without payloads.
-
-        The next cursor comes first, then ids and first lines in turn; names are encoded.
-        """
-        found: Any = self._call("heads", kind=kind, name=name, cursor=cursor, count=HEADS_AT_ONCE)
-        return list(found)
 
     def rebuild(self, what: str, names: Sequence[str], extra: str = "") -> str:
         """Rebuild one thing that the auditor has found; return what was done, in a word, or ''.
