@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from typing import Any, TypeVar, cast
@@ -15,7 +12,7 @@ import pytest
 from redis.crc import key_slot
 from redis.exceptions import ResponseError
 
-from fairqueue import ConfigurationError, FairQueue, Lease, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.redis.cluster import Nodes
 from fairqueue._stores.sharded import mover
@@ -154,51 +151,6 @@ def test_a_slot_that_moves_loses_nothing(queue: FairQueue, nodes: Cluster, names
     assert sorted(ran) == sorted(accepted)
     owner = nodes.owner(slot_of(namespace, 3))
     assert owner.run("EXISTS", f"{{{namespace}:3}}:shard") == 1
-
-
-def test_a_slot_moves_under_load(queue: FairQueue, nodes: Cluster, namespace: str) -> None:
-    """Processes that publish and work at the same time, and try again: each job runs once."""
-    names, ran, is_over = [of_shard(2), of_shard(3)], list[str](), threading.Event()
-
-    def publish(name: str) -> list[str]:
-        accepted = list[str]()
-        with queue.clone() as own:
-            while not is_over.is_set():
-                job_id = f"{name}-{len(accepted)}"
-                put = partial(own.publish, b"", queue="q", workspace=name, job_id=job_id)
-                wait_for(partial(tried, put, otherwise=None))
-                accepted.append(job_id)
-        return accepted
-
-    def work() -> None:
-        with queue.clone() as own:
-            while not is_over.is_set() or tried(partial(own.depth, "q"), otherwise=1):
-                for lease in tried(lambda: own.claim(["q"], 2).leases, ()):
-                    ran.append(lease.job.id)
-                    wait_for(partial(tried, partial(ended, own, lease), otherwise=False))
-
-    def ended(own: FairQueue, lease: Lease) -> bool:
-        own.ack(lease)
-        return True
-
-    with ThreadPoolExecutor() as pool:
-        worker = pool.submit(work)
-        publishers = [pool.submit(publish, name) for name in names]
-        try:
-            for _ in range(2):
-                seen = len(ran)
-                wait_for(partial(has_grown, ran, seen + 5))
-                for _ in nodes.move(slot_of(namespace, 3)):
-                    time.sleep(0.01)
-        finally:
-            is_over.set()
-        accepted = [job for each in publishers for job in each.result(timeout=60)]
-        worker.result(timeout=60)
-    assert sorted(ran) == sorted(accepted)
-
-
-def has_grown(ran: list[str], most: int) -> bool:
-    return len(ran) > most
 
 
 def test_no_script_begins_on_half_of_the_keys(
