@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -367,7 +367,6 @@ class OperatorStore:
         source: str,
         job: Job,
         *,
-        kind: str,
         without_workspace: bool = False,
         shards: str = "",
     ) -> bool:
@@ -382,7 +381,6 @@ class OperatorStore:
             message=job.payload,
             job=replies.job_text(job),
             delay=job.delay_seconds or 0,
-            kind=kind,
             unnamed=int(without_workspace),
             shards=shards,
         )
@@ -415,10 +413,3 @@ class OperatorStore:
     def suspend_imports(self, seconds: float) -> None:
         """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
         self._call("suspend_imports", seconds=seconds)
-
-    def imported(self) -> Mapping[str, int]:
-        """Return how many messages were ever imported, by kind."""
-        found = self._call("imported")
-        return {
-            kind.decode(): int(count) for kind, count in zip(found[::2], found[1::2], strict=True)
-        }

@@ -57,6 +57,10 @@ class Adopted:
     delay_seconds: float = 0.0
     kind: str = UNREAD
 
+    def named(self) -> dict[str, Any]:
+        """What an import is told."""
+        return {name: value for name, value in vars(self).items() if name != "kind"}
+
 
 def as_job(message: bytes, core: FairQueue, start: str | None = None) -> Adopted:
     """What the core needs to know of a message. A body is decoded only if it is JSON.
@@ -117,7 +121,7 @@ class Adoption:
         job = as_job(message, self._core, start)
         take = partial(self._core.jobs.import_message, key, message, queue=queue)
         try:
-            return job, take(**vars(job))
+            return job, take(**job.named())
         except ConfigurationError as error:
             logger.warning(
                 "a message from the old broker goes to the default workspace, without its task's "
@@ -125,7 +129,7 @@ class Adoption:
                 error,
             )
             job = replace(job, workspace=None, task="", kind=UNREAD)
-            return job, take(**vars(job))
+            return job, take(**job.named())
 
 
 class SpreadAdoption(Adoption):
