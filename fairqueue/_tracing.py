@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from fairqueue._context import JobContext
 from fairqueue.errors import ConfigurationError
 
 Attributes = dict[str, str | int | float]
@@ -20,19 +21,16 @@ class TracedDelivery(NamedTuple):
     """The facts about a job in the span of its run."""
 
     queue: str
-    task: str
-    workspace: str
-    job_id: str
-    message_id: str
-    deliveries: int
+    job: JobContext
     waited_seconds: float | None
     runnable_seconds: float | None
 
     def attributes(self) -> Attributes:
         """Return attributes by the semantic conventions for messaging; others have our names."""
-        found = _attributes(self.queue, self.task, self.workspace, self.message_id)
+        job = self.job
+        found = _attributes(self.queue, job.task, job.workspace, job.message_id)
         found |= {"messaging.operation.name": "process", "messaging.operation.type": "process"}
-        found |= {"fairqueue.job.id": self.job_id, "fairqueue.deliveries": self.deliveries}
+        found |= {"fairqueue.job.id": job.job_id, "fairqueue.deliveries": job.deliveries}
         if self.waited_seconds is not None:
             found["fairqueue.wait_seconds"] = self.waited_seconds
         if self.runnable_seconds is not None:

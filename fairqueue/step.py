@@ -14,33 +14,21 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import astuple
+from collections.abc import Awaitable, Callable
+from functools import cached_property, lru_cache
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from fairqueue._context import JobContext
 from fairqueue._context import current as current_job
 from fairqueue._keys import encode
+from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._publish.must_publish import publish_until_answered
-from fairqueue._publish.unique_outcomes import message_id_of
 from fairqueue._threads import native_lock
-from fairqueue._worker.children import (
-    FAILED,
-    SETTLES_SECONDS,
-    Child,
-    Ended,
-    Framework,
-    InPlace,
-    id_of,
-    is_over,
-    key_of,
-    number_of,
-)
+from fairqueue._worker.children import OVER, Child, Ended, InPlace
 from fairqueue.errors import (
     ChildLost,
     ConfigurationError,
-    FairQueueError,
     LeaseLost,
     StepNotSerializable,
     StepRepeated,
@@ -54,10 +42,10 @@ log = logging.getLogger("fairqueue.step")
 MOST_NAME_BYTES = 200
 MOST_STEPS = 1000
 MOST_BYTES = 256 * 1024
-NAMED_MOST = 1000
+SETTLES_SECONDS = 1.0
+"""A framework may store the result of a child a moment after its job has ended."""
 
 _making = native_lock()
-_named: set[str] = set()
 
 
 def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -73,10 +61,9 @@ def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     hold the value; ConfigurationError outside a job.
     """
     steps, started = _of_run(name), time.monotonic()
-    if steps.begin(name):
+    if steps.is_kept(name):
         return steps.value(name)
-    with steps.forgotten_if_it_raises(name):
-        return steps.keep(name, function(*args, **kwargs), started)
+    return steps.keep(name, function(*args, **kwargs), started)
 
 
 async def run_async(
@@ -86,11 +73,10 @@ async def run_async(
     import asyncio  # noqa: PLC0415 - most programs need none
 
     steps, started = _of_run(name), time.monotonic()
-    if await asyncio.to_thread(steps.begin, name):
+    if await asyncio.to_thread(steps.is_kept, name):
         return steps.value(name)
-    with steps.forgotten_if_it_raises(name):
-        value = await function(*args, **kwargs)
-        return await asyncio.to_thread(steps.keep, name, value, started)
+    value = await function(*args, **kwargs)
+    return await asyncio.to_thread(steps.keep, name, value, started)
 
 
 def send(name: str, task: Any, /, *args: Any, **kwargs: Any) -> str:
@@ -137,10 +123,10 @@ def end_steps(job: JobContext, *, succeeded: bool) -> Counter[str]:
     steps: _Steps | None = job.steps
     if steps is None:
         return Counter()
-    if succeeded:
-        steps.drop()
-    elif not steps.suspended:
-        steps.give_up_failed()
+    try:
+        steps.end(succeeded=succeeded)
+    except Exception as error:  # noqa: BLE001 - the run has ended
+        log.warning("how the steps of %s end is not stored, and they expire: %s", job.task, error)
     return steps.counts
 
 
@@ -153,65 +139,45 @@ class _Steps:
         self.counts: Counter[str] = Counter()
         self.suspended = False
         self._failed: list[str] = []
-        self._framework: Framework = (job.children or InPlace)()
+        self._framework: InPlace = (job.children or InPlace)()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
         self._lock = native_lock()
-        self._begun: set[str] = set()
-        self._kept: dict[str, str] | None = None
+        self._done: set[str] = set()
 
-    def begin(self, name: str) -> bool:
+    def is_kept(self, name: str) -> bool:
         """Return whether a step has finished in an earlier run; the first one reads which have."""
         if self.job.lost:
             raise self._lost()
-        kept = self._kept_now()
         with self._lock:
-            if name in self._begun:
+            if name in self._done:
                 raise StepRepeated(
                     f"{self._name} has two steps {name!r} in one run: name each by what it works "
                     "on, such as f'row {row.id}'"
                 )
-            named = {each for each in kept if "\n" not in each} | self._begun
-            if name not in kept and len(named) >= MOST_STEPS:
+            if name in self._kept:
+                self._done.add(name)
+                self.counts["kept"] += 1
+                return True
+            if len(self._done.union(each for each in self._kept if "\n" not in each)) >= MOST_STEPS:
                 raise StepTooLarge(
                     f"step {name!r} of {self._name} is one too many: at most {MOST_STEPS:,} are "
                     "kept; let each do more, or split the task"
                 )
-            self._begun.add(name)
-            if name in kept:
-                self.counts["kept"] += 1
-        return name in kept
-
-    def _kept_now(self) -> dict[str, str]:
-        with self._lock:
-            if self._kept is None:
-                self._kept = self._read()
-            return self._kept
+            return False
 
     def value(self, name: str) -> Any:
         """Return what a finished step has returned, each time as an object of its own."""
-        return json.loads((self._kept or {})[name])
-
-    @contextmanager
-    def forgotten_if_it_raises(self, name: str) -> Iterator[None]:
-        """Let a step that raises run again in this run."""
-        try:
-            yield
-        except BaseException:
-            self._begun.discard(name)
-            raise
+        return json.loads(self._kept[name])
 
     def keep(self, name: str, value: Any, started: float) -> Any:
         """Store the value of a step, unless a run has done that before; return what is stored."""
         text, seconds = self._text(name, value), time.monotonic() - started
         with self._lock:
-            assert self._kept is not None  # noqa: S101 - it has begun
-            is_alone = len(text) > MOST_BYTES
-            of_all = len(text) + (0 if is_alone else sum(map(len, self._kept.values())))
-            if of_all > MOST_BYTES:
-                whose = f"step {name!r}" if is_alone else f"with step {name!r} what is kept"
+            if len(text) + sum(map(len, self._kept.values())) > MOST_BYTES:
                 raise StepTooLarge(
-                    f"{whose} of {self._name} is {of_all / 2**20:.1f} MiB; at "
-                    f"most {MOST_BYTES // 1024} KiB: store it elsewhere and return its key"
+                    f"step {name!r} of {self._name} is {len(text) / 2**20:.1f} MiB; at most "
+                    f"{MOST_BYTES // 1024} KiB in all its steps: store it elsewhere and return its "
+                    "key"
                 )
             if self.job.store is not None:
                 line = f"{encode(name)} {seconds:.3f} {text}"
@@ -220,47 +186,51 @@ class _Steps:
                     raise self._lost()
                 text = kept.split(" ", 2)[2]
             self._kept[name] = text
+            self._done.add(name.partition("\n")[0])
             self.counts["run"] += "\n" not in name
         return self.value(name)
 
-    def drop(self) -> None:
-        """The task has ended well. If this fails, its steps expire."""
-        try:
-            if self.job.store is not None and self._kept:
-                self._note("", "ended")
-        except Exception as error:  # noqa: BLE001 - the task has succeeded
-            log.warning("the finished steps of %s stay for 30 days: %s", self._name, error)
+    def end(self, *, succeeded: bool) -> None:
+        """Drop them, or let the next attempt send the children that have failed again."""
+        if succeeded and self.job.store is not None and self._kept:
+            self._note("", "ended")
+        if not succeeded and not self.suspended:
+            for name in self._failed:
+                self.keep(f"{name}\nfailed {self._number(name)}", None, time.monotonic())
 
     # Children
 
     def send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool = False) -> Child:
         """Send a child, unless a run has noted that, or its result is there."""
-        self.begin(name)
-        with self.forgotten_if_it_raises(name):
-            known, framework = self._child(name), self._framework
-            if known is not None:
-                return known
-            started, number = time.monotonic(), number_of(name, self._kept or ())
-            child_id = id_of(self.job.workspace, self.task_id, name, number)
-            call, *named = framework.call(task, args, kwargs)
-            child = Child(child_id, self.job.workspace, *named)
-            if self._ended(name, child, awaited=awaited) is None:
-                child = framework.send(call, child, [self.job.workspace, self.task_id])
-            self.keep(key_of(name, number), astuple(child), started)
-            return child
+        self.is_kept(name)
+        known, framework = self._child(name), self._framework
+        if known is not None:
+            self._done.add(name)
+            return known
+        started, number = time.monotonic(), self._number(name)
+        words = [self.job.workspace, self.task_id, name, number]
+        child_id = str(uuid5(NAMESPACE_URL, json.dumps(words)))  # the same in all runs
+        call, *named = framework.call(task, args, kwargs)
+        child = Child(child_id, self.job.workspace, *named)
+        if self._ended(name, child, awaited=awaited) is None:
+            child = framework.send(call, child, [self.job.workspace, self.task_id])
+        self.keep(f"{name}\n{number}", child, started)
+        return child
 
     def result(self, name: str) -> Any:
         """Return what a child has returned, or raise what it has raised; else suspend the task."""
         child = self._child(name)
-        if child is not None and name in self._kept_now():
-            return self.value(name)
         if child is None:
             raise ConfigurationError(
                 f"step.result({name!r}) of {self._name}: no child of this name was sent before; "
                 "call step.send first, or step.invoke"
             )
+        if name in self._kept:
+            return self.value(name)
         started, ended = time.monotonic(), self._ended(name, child)
-        if ended is None and self.job.store is not None and is_over(self.job.store(), child):
+        store: Any = self.job.store
+        of_child = {"workspace": child.workspace, "job_id": child.id, "queue": None}
+        if ended is None and store().why(**of_child).state in OVER:
             until = time.monotonic() + SETTLES_SECONDS
             while (ended := self._ended(name, child)) is None and time.monotonic() < until:
                 time.sleep(0.1)
@@ -279,14 +249,9 @@ class _Steps:
             raise ended.error
         return self.keep(name, ended.value, started)
 
-    def give_up_failed(self) -> None:
-        """Let the next attempt send the children that have failed again."""
-        try:
-            for name in self._failed:
-                number = number_of(name, self._kept or ())
-                self.keep(key_of(name, f"{FAILED}{number}"), None, time.monotonic())
-        except FairQueueError as error:
-            log.warning("the failed children of %s fail it again: %s", self._name, error)
+    def _number(self, name: str) -> int:
+        """Which child of this name is the present one: each that has failed has another id."""
+        return sum(key.startswith(f"{name}\nfailed ") for key in self._kept)
 
     def _ended(self, name: str, child: Child, *, awaited: bool = True) -> Ended | None:
         """Look for the result of a child; ConfigurationError: it is awaited, and none can come."""
@@ -303,8 +268,8 @@ class _Steps:
             return None  # only the id of its job tells whether an earlier run has sent it
 
     def _child(self, name: str) -> Child | None:
-        kept = self._kept_now()
-        text = kept.get(key_of(name, number_of(name, kept)))
+        with self._lock:  # the first one reads them
+            text = self._kept.get(f"{name}\n{self._number(name)}")
         return None if text is None else Child(*json.loads(text))
 
     def _text(self, name: str, value: Any) -> str:
@@ -316,31 +281,25 @@ class _Steps:
                 f"hold: {error}; return text, numbers, lists and dicts of them"
             ) from error
 
-    def _read(self) -> dict[str, str]:
+    @cached_property
+    def _kept(self) -> dict[str, str]:
         job = self.job
         if job.store is None:
             return {}
-        if not job.redeliverable and self._name not in _named and len(_named) < NAMED_MOST:
-            _named.add(self._name)
-            log.info(
-                "%s is acked before it runs: its finished steps serve its retries, but a job whose "
-                "worker dies does not run again; acks_late=True changes that",
-                self._name,
-            )
+        if not job.redeliverable:
+            _say_that_it_is_acked_early(self._name)
         store = job.store()
         try:
-            found = self._until_answered(lambda: store.steps(job.workspace, self.task_id))
+            return dict(self._until_answered(lambda: store.steps(job.workspace, self.task_id)))
         except ValueError as error:
             log.warning("%s; all of them run again", error)
             self._until_answered(lambda: self._note("", "unread"))
-            found = {}
-        return dict(found)
+            return {}
 
-    def _note(self, step: str, line: str) -> str | None:
+    def _note(self, step: str, line: str) -> Any:
         job: Any = self.job
         of = job.fence, job.workspace, self.task_id
-        kept: str | None = job.store().note_step(*of, step, line, early=not job.redeliverable)
-        return kept
+        return job.store().note_step(*of, step, line, early=not job.redeliverable)
 
     def _until_answered(self, ask: Callable[[], Any]) -> Any:
         """What has run is not forgotten because the store is away for a moment."""
@@ -349,6 +308,15 @@ class _Steps:
     def _lost(self) -> LeaseLost:
         self.counts["lost"] += 1
         return LeaseLost(self.job.job_id, self.job.workspace)
+
+
+@lru_cache(1000)  # once for each task
+def _say_that_it_is_acked_early(name: str) -> None:
+    log.info(
+        "%s is acked before it runs: its finished steps serve its retries, but a job whose worker "
+        "dies does not run again; acks_late=True changes that",
+        name,
+    )
 
 
 def _of_run(name: object) -> _Steps:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from fairqueue._activity import Activity
-from fairqueue._types import DeadLetter
+from fairqueue._types import DeadLetter, Limit
 from fairqueue.messages import in_a_list, last_line, masked
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (
@@ -62,6 +62,20 @@ def limit_value(name: str, value: float | str | None) -> str:
     if isinstance(value, str):
         return printable(value)
     return _starts(value) if name in {"rate", "workspace_rate"} else number(value)
+
+
+def _stored(limit: Limit) -> str:
+    by = printable(limit.stored_by or "")
+    return NOTHING if limit.stored_at is None else f"{moment(limit.stored_at)} by {by}"
+
+
+LIMITS = (
+    Column("limit", lambda row: row[0], kind="name"),
+    Column("value", lambda row: limit_value(row[0], row[1].value)),
+    Column("source", lambda row: row[1].source.replace("_", " "), kind=""),
+    Column("stored", lambda row: _stored(row[1]), kind="", is_wide=True),
+)
+"""Of rows with the name of a limit, and the limit."""
 
 
 def _starts(per_second: float | None) -> str:

@@ -158,8 +158,6 @@ class Claimers:
             empty = self._empty.seconds_left(queues, but=asked)
             call.waits += empty.values()
             left = [shard for shard in left if shard.number not in empty]
-        if n > 0 and not call.woken:
-            self._peek(left, queues, call)
         while left:  # one shard is always asked: a claim does upkeep, too
             if self._are_several and n <= len(self._results.leases):
                 left = [each for each in left if each.owes or each.number in call.woken]
@@ -207,8 +205,10 @@ class Claimers:
         if shard.rests and (call.has_answer or shard.breaker in call.failed_at):
             return False
         others = [each.number for each in self._shards if each is not shard and not each.rests]
-        others = [] if shard.number in call.passed else others
-        times = partial(self._order.times, queues, others) if self._are_several else tuple
+        others = [] if shard.number in call.passed else self._empty.others(others)
+        times = (
+            partial(self._order.times, queues, shard.number, others) if self._are_several else tuple
+        )
         try:
             shard.repeat()
             with self._forgiving():  # an old lease may be of a shard that is away
@@ -231,22 +231,6 @@ class Claimers:
             return True
         call.waits.append(part.wait_seconds)
         return False
-
-    def _peek(self, left: Sequence[Claimer], queues: Sequence[str], call: _Call) -> None:
-        """Ask for the queues' heads on shards that have told nothing lately.
-
-        A shard that had no job, or is the only one, is asked for a job at once.
-        """
-        for shard in left if len(left) > 1 else ():
-            is_new = not self._order.is_old(shard.number)
-            if is_new or self._empty.had_none(shard.number) or shard.rests:
-                continue
-            try:
-                heads = shard.store.queue_heads(queues, self._order.times(queues))
-            except FairQueueError as error:
-                self._fail(shard, error, call)
-            else:
-                self._order.note(shard.number, queues, heads)
 
     def _fail(self, shard: Claimer, error: FairQueueError, call: _Call) -> None:
         call.failed = error

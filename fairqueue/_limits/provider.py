@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
-from fairqueue._settings import live_limits
+from fairqueue._settings import limits_of
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limits
 from fairqueue._utils import Throttle, load_function
@@ -141,7 +141,7 @@ class LimitProvider:
         if answer is None:
             return None
         given = {name: value for name, value in answer.items() if value is not None}
-        return live_limits(given, "workspace")
+        return limits_of("workspace", given)
 
     def _failed(self, workspace: str, error: BaseException, called_at: float) -> None:
         self._note(workspace, called_at - FRESH_SECONDS + RETRY_SECONDS)

@@ -1,17 +1,20 @@
 """A job has the id of its framework's message, unless another job has that id already.
 
 A framework may send a message twice, and a retry has the id of its first run: each is a job, whose
-own id then ends in the message's.
+own id then ends in the message's. So a publish that finds its key taken can name the message that
+holds it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from fairqueue._publish.capacity_wait import retry_while_full, waited
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job, Outcome, Published
+from fairqueue._validation import new_job_id
 from fairqueue.errors import (
     CapacityExceeded,
     FairQueueError,
@@ -19,6 +22,29 @@ from fairqueue.errors import (
     PublishInterrupted,
     StoreUnavailable,
 )
+
+LONGEST_JOB_ID = 200  # bytes
+_OTHER = re.compile(r"[A-Za-z0-9_]{16}~(.+)", re.DOTALL)
+
+
+def job_ids(message_id: str, *, start: str | None = None) -> tuple[str, str | None]:
+    """Return the id of a message's job, and the one that it gets if another job has that.
+
+    The other one begins with ``start``, by default at random. An id that is too long, or no UTF-8,
+    is no job's.
+    """
+    other = start or new_job_id()
+    try:
+        fits = 0 < len(message_id.encode()) <= LONGEST_JOB_ID
+    except UnicodeEncodeError:
+        fits = False
+    return (message_id, f"{other}~{message_id}") if fits else (other, None)
+
+
+def message_id_of(job_id: str) -> str:
+    """Return the id of the message whose job this is."""
+    found = _OTHER.fullmatch(job_id)
+    return found[1] if found else job_id
 
 
 def under_another_id(

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from fairqueue._context import current_workspace
 from fairqueue._utils import Throttle
-from fairqueue.errors import ConfigurationError, StoreUnavailable, WorkspaceUnresolved
+from fairqueue._validation import name_or_none
+from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.publish")
 
@@ -44,27 +45,12 @@ def publish_until_answered(publish: Callable[[], T], what: str, gives_up: Callab
 def workspace_or_current(what: str, resolve: Callable[[], str | None]) -> str | None:
     """The workspace that ``resolve`` finds, else that of the running job; ``what`` is logged."""
     try:
-        return resolve()
-    except WorkspaceUnresolved as error:
-        _log_fallback(what, error)
-        return current_workspace()
-
-
-def publish_or_default(what: str, workspace: str | None, publish: Callable[[str | None], T]) -> T:
-    """Publish for this workspace; if its name is invalid, for none, which is the current one."""
-    try:
-        return publish(workspace)
+        return name_or_none("workspace", resolve())
     except ConfigurationError as error:
-        if workspace is None:
-            raise
-        _log_fallback(what, error)
-        return publish(None)
-
-
-def _log_fallback(what: str, error: ConfigurationError) -> None:
-    log.error(
-        "%s must not be lost: it is published for the workspace of the running job, or else the "
-        "default workspace, because %s",
-        what,
-        error,
-    )
+        log.error(  # noqa: TRY400 - the text says what was done instead
+            "%s must not be lost: it is published for the workspace of the running job, or else "
+            "the default workspace, because %s",
+            what,
+            error,
+        )
+        return current_workspace()

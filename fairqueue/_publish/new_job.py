@@ -76,12 +76,16 @@ def checked(
         payload=new.payload,
         priority=check_priority(new.priority),
         delay_seconds=seconds_of_delay(new.delay_seconds, must_take=new.exempt),
-        expires_seconds=_seconds_or_none("expires_seconds", new.expires_seconds),
+        expires_seconds=(
+            None
+            if new.expires_seconds is None
+            else seconds_from_zero("expires_seconds", new.expires_seconds)
+        ),
     )
     most = None if new.exempt else settings.max_payload_bytes
     check_payload(new.payload, most, task=job.task, workspace=job.workspace)
     key = None if new.unique_key is None else check_name("unique key", new.unique_key)
-    unique_for = _check_unique_for(new.unique_for, key)
+    unique_for = None if new.unique_for is None else _check_unique_for(new.unique_for, key)
     key = None if new.exempt else key  # a retry would find the job that it retries
     group = None if new.group is None else check_text("group", new.group)
     missing = named is None and missing_workspace.counts
@@ -125,13 +129,7 @@ def as_one_group(pairs: Sequence[tuple[Job, Admission]]) -> list[tuple[Job, Admi
     return [(job, admission._replace(group=f"={name}")) for job, admission in pairs]
 
 
-def _seconds_or_none(name: str, value: Any) -> float | None:
-    return None if value is None else seconds_from_zero(name, value)
-
-
-def _check_unique_for(value: Any, key: str | None) -> float | None:
-    if value is None:
-        return None
+def _check_unique_for(value: Any, key: str | None) -> float:
     if key is None:
         raise ConfigurationError("unique_for has no meaning without unique_key: give both")
     seconds = seconds_from_zero("unique_for", value)

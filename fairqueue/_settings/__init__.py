@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from fairqueue._settings.model import (
-    LIMITS,
-    Settings,
-    live_limits,
-)
+from fairqueue._settings.model import LIMITS, Settings, limits_of
 from fairqueue._settings.url import ENCODED, mask_password, servers_of, split_settings
 
 __all__ = [
     "ENCODED",
     "LIMITS",
     "Settings",
-    "live_limits",
+    "limits_of",
     "mask_password",
     "servers_of",
     "split_settings",

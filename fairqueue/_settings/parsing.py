@@ -1,42 +1,105 @@
-"""Parses the values of settings in options, URLs and environment variables."""
+"""Reads the values of settings, from options, URLs and environment variables.
+
+Each function returns a value of its kind, or raises ValueError. None shows a value: it might be a
+secret.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+Read = Callable[[Any], Any]
+
+MOST = 2_000_000_000
+"""The largest count; Lua and JSON represent it exactly."""
+PORTS = 2**16
 _PER_SECOND = {"s": 1.0, "m": 1 / 60, "h": 1 / 3600}
 _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*([smh])\s*")
 _SOURCE = re.compile(
     r"(header|kwarg):.+|arg:\d+|(?!(header|kwarg|arg)s?:)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*"
 )
-
 _ADDRESS = re.compile(r"(\[[\w:.%]+\]|[\w.-]+):(\d{1,5})")
-PORTS = 2**16
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_NONE = frozenset({"", "none", "null"})
+_TRUE, _FALSE = (
+    frozenset({"true", "t", "yes", "y", "on", "1"}),
+    {"false", "f", "no", "n", "off", "0"},
+)
 
 
-def number_or_none(value: Any) -> Any:
-    """Read empty text, ``none`` and ``null`` as None; reject booleans."""
-    if isinstance(value, bool):
-        raise ValueError("a boolean is not a number")  # noqa: TRY004 - pydantic reports ValueError
-    if isinstance(value, str) and value.strip().lower() in {"", "none", "null"}:
-        return None
-    return value
+def optional(read: Read) -> Read:
+    """Read empty text, ``none`` and ``null`` as None."""
+
+    def read_or_none(value: Any) -> Any:
+        is_none = value is None or (isinstance(value, str) and value.strip().lower() in _NONE)
+        return None if is_none else read(value)
+
+    return read_or_none
 
 
-def rate(value: Any) -> Any:
+def number(least: float, most: float = math.inf, *, above: bool = False) -> Read:
+    """Read a finite number in a range, which has ``least`` in it unless it is ``above``."""
+
+    def read(value: Any) -> float:
+        if isinstance(value, bool):
+            raise ValueError("a boolean is not a number")  # noqa: TRY004
+        try:
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError("it is not a number") from None
+        if not least <= found <= most or math.isinf(found) or (above and found == least):
+            raise ValueError("the number is not in the range")
+        return found
+
+    return read
+
+
+def count(least: int, most: int = MOST) -> Read:
+    """Read a whole number in a range."""
+    read_number = number(least, most)
+
+    def read(value: Any) -> int:
+        found: float = read_number(value)
+        if not found.is_integer():
+            raise ValueError("it is not a whole number")
+        return int(found)
+
+    return read
+
+
+def rate(value: Any) -> float:
     """Read a number of starts per second, or Celery's notation ``"100/m"``."""
-    value = number_or_none(value)
     match = _RATE.fullmatch(value) if isinstance(value, str) else None
     if match is None and isinstance(value, str) and "/" in value:
         raise ValueError("expected a number of starts per second, or N/s, N/m or N/h")
-    return float(match[1]) * _PER_SECOND[match[2]] if match else value
+    starts = float(match[1]) * _PER_SECOND[match[2]] if match else value
+    return number(0, 1e9, above=True)(starts)  # type: ignore[no-any-return]
 
 
-def mapping(value: Any) -> Any:
+def one_of(*words: str) -> Read:
+    """Read one of these words."""
+
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueError(f"it is none of {', '.join(map(repr, words))}")
+        return str(value)
+
+    return read
+
+
+def boolean(value: Any) -> bool:
+    """Read a boolean, or a word for one."""
+    text = str(value).strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise ValueError("it is no boolean")
+    return text in _TRUE
+
+
+def mapping(value: Any) -> dict[Any, Any]:
     """Read a mapping, or JSON text of one."""
     parsed = _from_json(value) if isinstance(value, str) else value
     if not isinstance(parsed, Mapping):
@@ -44,20 +107,16 @@ def mapping(value: Any) -> Any:
     return dict(parsed)
 
 
-def function(value: Any) -> str | None:
-    """Read ``package.module:function``, or None."""
-    named = number_or_none(value)
-    if named is not None and not (isinstance(named, str) and _FUNCTION.fullmatch(named.strip())):
+def function(value: Any) -> str:
+    """Read ``package.module:function``."""
+    if not (isinstance(value, str) and _FUNCTION.fullmatch(value.strip())):
         raise ValueError("expected 'package.module:function'")
-    return None if named is None else named.strip()
+    return value.strip()
 
 
-def address(value: Any) -> str | None:
-    """Read ``host:port``, with brackets around an IPv6 address, or None."""
-    named = number_or_none(value)
-    if named is None:
-        return None
-    found = _ADDRESS.fullmatch(named.strip()) if isinstance(named, str) else None
+def address(value: Any) -> str:
+    """Read ``host:port``, with brackets around an IPv6 address."""
+    found = _ADDRESS.fullmatch(value.strip()) if isinstance(value, str) else None
     if found is None or int(found[2]) >= PORTS:
         raise ValueError("expected 'host:port', such as '127.0.0.1:9797'")
     return found[0]

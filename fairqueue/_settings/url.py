@@ -81,7 +81,7 @@ def _is_setting(name: str) -> bool:
     names: Collection[str] = Settings.model_fields
     if name in names:
         return True
-    if name in problems.MEANT or name in problems.OF_WORKSPACES:
+    if f"workspace_{name}" in names or name in problems.OF_WORKSPACES:
         remedy = problems.remedy_for(name, list(names))
         raise ConfigurationError(f"unknown setting {name!r} in the URL; {remedy}")
     close = get_close_matches(name.lower(), names, n=1, cutoff=0.85)

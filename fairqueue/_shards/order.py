@@ -25,7 +25,8 @@ class ShardOrder:
     """What a worker believes of the queue heads on each shard, from their last replies.
 
     A belief is too low once the head has moved on, so a claim says how far the head may be. A
-    belief is too high once a workspace has come before that head, so an old belief is refreshed.
+    belief is too high once a workspace has come before that head, so a shard with an old one is
+    asked first, and meanwhile none is served beyond the present.
     Claims carry the highest virtual time that was seen to the other shards.
     """
 
@@ -37,21 +38,23 @@ class ShardOrder:
         self._last, self._stays_until = 0, -inf
         """The shard that was served last, and until when it comes first."""
 
-    def times(self, queues: Sequence[str], others: Iterable[int] = ()) -> list[Time]:
+    def times(self, queues: Sequence[str], shard: int, others: Sequence[int]) -> list[Time]:
         """Return what a claim from these queues tells a shard, so that it serves none too early.
 
         ``others``: the other shards that answer; nothing starts on the rest meanwhile.
         """
-        shards = tuple(others)
-        return [(self._seen[queue], self._most(shards, queue)) for queue in queues]
+        ahead = 0.0 if self._is_old(shard) else OLD_SECONDS
+        return [(self._seen[queue], self._most(others, queue, ahead)) for queue in queues]
 
-    def _most(self, others: Iterable[int], queue: str) -> float | None:
+    def _most(self, others: Sequence[int], queue: str, seconds: float) -> float | None:
         """Return how far a head may be to be served before those of other shards."""
+        if any(map(self._is_old, others)):
+            return self._seen[queue]
         heads = (self._heads[n].get(queue) for n in others)
         known = [head for head in heads if head is not None and head < inf]
         if not known:
             return None
-        return max(min(known), self._seen[queue]) + self._pace.of(queue) * OLD_SECONDS
+        return max(min(known), self._seen[queue]) + self._pace.of(queue) * seconds
 
     def note(self, shard: int, queues: Sequence[str], heads: Sequence[QueueHead]) -> None:
         """Record a shard's reply about these queues; the reply of a repeated call has none."""
@@ -63,8 +66,7 @@ class ShardOrder:
             self._seen[queue] = max(self._seen[queue], head.seen)
             self._pace.note(queue, now, self._seen[queue])
 
-    def is_old(self, shard: int) -> bool:
-        """Return whether the belief about this shard should be refreshed."""
+    def _is_old(self, shard: int) -> bool:
         return monotonic() - self._told_at[shard] >= OLD_SECONDS
 
     def served(self, shard: int) -> None:
@@ -86,6 +88,8 @@ class ShardOrder:
 
     def _least(self, shard: int, queues: Sequence[str]) -> float:
         """Return how far the furthest-behind queue of a shard is ahead of the present."""
+        if self._is_old(shard):
+            return -inf
         if len(queues) == 1:  # the usual case, and a claim may ask for it some thousand times
             return self._ahead(shard, queues[0])
         return min((self._ahead(shard, queue) for queue in queues), default=0.0)
@@ -111,9 +115,9 @@ class EmptyShards:
     def forget(self, shard: int) -> None:
         self._until.pop(shard, None)
 
-    def had_none(self, shard: int) -> bool:
-        """Whether a shard had no job when it was last asked."""
-        return shard in self._until
+    def others(self, shards: Iterable[int]) -> list[int]:
+        """Return those of some shards that may have a job."""
+        return [shard for shard in shards if shard not in self._until]
 
     def seconds_left(self, queues: Sequence[str], *, but: Container[int]) -> dict[int, float]:
         """Return for how long each shard has no job in these queues, except those in ``but``."""

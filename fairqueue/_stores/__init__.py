@@ -41,7 +41,7 @@ def open_store(url: str, *, settings: Settings, client: Any = None) -> StoreBase
     slot is. One shard may become several while processes run (``reshard``).
     """
     urls = [""] if client is not None else _servers(url)
-    is_given = "shards" in settings.model_fields_set
+    is_given = "shards" in settings.given
     if "+cluster://" in urls[0] and not is_given:
         raise ConfigurationError(
             "the URL names a Redis Cluster: say over how many shards the workspaces are spread, "

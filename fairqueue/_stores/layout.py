@@ -128,6 +128,13 @@ def mark_of(engine: Engine) -> Mark | None:
     return None if found is None else read_mark(found)
 
 
+def write_mark(engine: Engine, how: str, mark: Mark) -> None:
+    """Store a mark; what the scripts know of limits wider than a shard follows from it."""
+    key = engine.keys.key("shard")
+    engine.command(how, key, "shards", str(mark))
+    engine.command("HDEL", key, "settings")
+
+
 def moves_from(engine: Engine) -> Mark | None:
     """Return the mark before a change that has not ended; None: there is none."""
     found: bytes | None = engine.command("HGET", engine.keys.key("limits"), "moves")
@@ -154,7 +161,7 @@ def check_layout(engines: Sequence[Engine], layout: Layout, *, servers: int = 1)
         mark = marks[engine]
         if mark is None and layout.is_spread:
             _refuse_other_data(engine, engines, layout.mark.shards, servers)
-            engine.command("HSETNX", engine.keys.key("shard"), "shards", str(layout.mark))
+            write_mark(engine, "HSETNX", layout.mark)
             marks[engine] = mark = mark_of(engine)
         if mark is not None and mark.changes >= layout.mark.changes:
             _refuse_other_number(engine, engines, layout.mark, mark)

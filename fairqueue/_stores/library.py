@@ -71,7 +71,6 @@ MODULES = (
     "upkeep/rebuild_found",
     "upkeep/rebuild_pages",
     "calls/idempotency",
-    "state/handover",
     "shards/moves",
     "calls/commit",
 )

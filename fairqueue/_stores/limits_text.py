@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from hashlib import blake2b
 from typing import Any
@@ -15,15 +15,6 @@ from fairqueue.plain import moment, printable
 
 TEXTS = frozenset({"parent", "fairness"})
 DIGEST_BYTES = 16
-WHOLE = "whole_"
-"""Prefix of a limit that is wider than the shard."""
-WIDE = {
-    "total": ("concurrency", "capacity", "requests"),
-    "queue_default": ("concurrency", "capacity"),
-    "queue": ("concurrency", "capacity"),
-    "task": ("concurrency", "rate", "burst"),
-}
-"""The limits of each scope that are wider than a shard."""
 PARTS = {
     "total": ("capacity", "requests"),
     "queue_default": ("capacity",),
@@ -32,14 +23,11 @@ PARTS = {
 """The limits of which each shard has a fixed part."""
 
 
-def text_of(limits: Limits, *, wide: Collection[str] = (), unset: str | None = None) -> str:
-    """Write the limits that are set; ``wide`` ones are wider than a shard.
-
-    ``unset``: a word for those that are not set.
-    """
+def text_of(limits: Limits, *, unset: str | None = None) -> str:
+    """Write the limits that are set; ``unset``: a word for those that are not set."""
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
     return " ".join(
-        f"{WHOLE if name in wide else ''}{name}={unset if value is None else _word(value)}"
+        f"{name}={unset if value is None else _word(value)}"
         for name, value in named
         if value is not None or unset
     )
@@ -95,7 +83,7 @@ def replaced(change: Sequence[bytes]) -> str:
 
 
 def _words_in(text: str) -> dict[str, str]:
-    return dict(word.removeprefix(WHOLE).split("=", 1) for word in text.split())
+    return dict(word.split("=", 1) for word in text.split())
 
 
 def _shown(text: str) -> dict[str, str]:
@@ -111,10 +99,12 @@ def row(source: str, scope: str, name: str, text: bytes, stamp: bytes) -> rows.S
 
 
 def named(field: bytes, text: bytes, stamp: bytes) -> rows.StoredLimitsRow | None:
-    """Read one field of limits with its name; None: it is a pause, or sets nothing."""
-    source, scope, name = field.decode().split(":", 2)
+    """Read one field of limits with its name; None: it is a pause or a mark, or sets nothing."""
+    source, scope, name = [*field.decode().split(":", 2), "", ""][:3]
+    if source == "pause" or not scope:
+        return None
     found = row(SOURCES.get(source, source), scope, decode(name), text, stamp)
-    return None if source == "pause" or not found.limits else found
+    return found if found.limits else None
 
 
 def _default(stored: StoredLimits) -> str:
@@ -125,21 +115,18 @@ def _default(stored: StoredLimits) -> str:
     return " ".join(filter(None, (exempt, fairness, limits)))
 
 
-def _fields(stored: StoredLimits, wide: Mapping[str, Collection[str]]) -> Iterator[tuple[str, str]]:
-    def text(scope: str, limits: Limits) -> str:
-        return text_of(limits, wide=wide.get(scope, ()))
-
+def _fields(stored: StoredLimits) -> Iterator[tuple[str, str]]:
     yield "configured:default:", _default(stored)
-    yield "configured:total:", text("total", stored.total)
+    yield "configured:total:", text_of(stored.total)
     yield "configured:observe:", "" if stored.enforced else "observe=1"
     yield "configured:provider:", "on=1" if stored.provided else ""
-    yield "configured:queue_default:", text("queue_default", stored.queue_default)
+    yield "configured:queue_default:", text_of(stored.queue_default)
     for name, limits in stored.workspaces.items():
         yield f"configured:workspace:{encode(name)}", text_of(limits) or "named=1"
     for name, limits in stored.queues.items():
-        yield f"configured:queue:{encode(name)}", text("queue", limits)
+        yield f"configured:queue:{encode(name)}", text_of(limits)
     for name, limits in stored.tasks.items():
-        yield f"configured:task:{encode_task(name)}", text("task", limits)
+        yield f"configured:task:{encode_task(name)}", text_of(limits)
 
 
 def retention(stored: StoredLimits) -> str:
@@ -150,24 +137,12 @@ def retention(stored: StoredLimits) -> str:
     return " ".join("-" if bound is None else repr(bound) for bound in kept)
 
 
-def configured(stored: StoredLimits, *, spread: bool = False) -> Iterator[tuple[str, str]]:
-    """Yield every field that a configuration sets; none if it sets no limit.
-
-    ``spread``: for one of several shards, which marks limits that are wider than itself.
-    """
-    yield from ((field, text) for field, text in _fields(stored, WIDE if spread else {}) if text)
-
-
-def widened(field: str, text: str) -> str:
-    """Mark the limits in a text that are wider than a shard, as for one of several shards."""
-    _, _, scope = field.partition(":")
-    wide = WIDE.get(scope.partition(":")[0], ())
-    return " ".join(
-        WHOLE + word if word.partition("=")[0] in wide else word for word in text.split()
-    )
+def configured(stored: StoredLimits) -> Iterator[tuple[str, str]]:
+    """Yield every field that a configuration sets; none if it sets no limit."""
+    yield from ((field, text) for field, text in _fields(stored) if text)
 
 
 def digest(stored: StoredLimits) -> str:
-    """Return a digest of a configuration, for one shard or several; empty: it sets no limit."""
+    """Return a digest of a configuration; empty: it sets no limit."""
     text = "".join(f"{field} {text}\n" for field, text in configured(stored))
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest() * bool(text)

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal
 
 from fairqueue._activity import Happened
-from fairqueue._keys import decode, encode, encode_job
+from fairqueue._keys import TYPES, decode, encode, encode_job
 from fairqueue._later import explained
 from fairqueue._later import rows as values
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.later import explain, noted, row_readers
 from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import App, WithoutWorkspace
+from fairqueue._types import App, DeadLetter, WithoutWorkspace
 from fairqueue.messages import LISTED_BYTES
 
 PAGE = 100
-WORKSPACES_AT_ONCE = 200
 LETTERS_AT_ONCE = 100
 LEASES_AT_ONCE = 500  # they have no payload
-NAMES_AT_ONCE = 500
+ENTRIES_AT_ONCE = 500
+SCANS = {"hash": "HSCAN", "zset": "ZSCAN"}
+NAMED = {
+    "limits": r"\w+:(?:{scope}):(.+)",
+    "shard": r"(?:{scope}):(.+)",
+    "requests": r"[^/]*/([^/]*)/.*",
+    "schedule_times": r"\S+ (\S+) \S+",
+    **dict.fromkeys(("unique", "task_rates"), r"([^:@]+):.*"),
+}
+"""How an entry names what it is of; in other kinds it is a workspace, with letters behind ``!``."""
+PARENT = re.compile(r"parent=(\S+)")
+"""In the limits of a workspace: its group."""
+ANY_BYTES = 2**40
 FLOWS_AT_ONCE = 50  # of a ready set: each has lanes and limits
 MOST_FLOWS = 500  # that one look at a queue counts one by one
 SLOTS_AT_ONCE = 100  # leases: each has a workspace
 MOST_SLOTS = 1000  # leases that stand for all where there are more
 WINDOWS_AT_ONCE = 20
-ROWS_AT_ONCE = 50  # of workspaces: each has lanes and limits
+ROWS_AT_ONCE = 30  # of workspaces: each has lanes and limits
 
 
 def _rank(rank: int) -> dict[str, int]:
@@ -136,10 +149,24 @@ class ListStore(OperatorStore):
         for _, rows in self._pages("tasks", count=PAGE):
             yield [row_readers.task(row) for row in rows]
 
-    def workers(self) -> Iterator[list[values.WorkerRow]]:
-        """Yield pages of owners that gave a sign of life, in no order, without what they run."""
-        for now, words in self._pages("workers", count=PAGE):
-            yield row_readers.workers(words, now)
+    def entries(self, kind: str) -> Iterator[tuple[float, dict[bytes, bytes]]]:
+        """Yield pages of the hash or sorted set of this kind, of which there is one.
+
+        Each is the time, and fields with their texts, or members with their scores.
+        """
+        how = {"kind": kind, "name": "", "scan": SCANS[TYPES[kind]], "count": ENTRIES_AT_ONCE}
+        for now, found in self._pages("entries", **how):
+            yield now, dict(zip(found[::2], found[1::2], strict=True))
+
+    def workers(self) -> dict[str, values.WorkerRow]:
+        """Return the owners that gave a sign of life, without what they run."""
+        pages, found = [*self.entries("workers")], dict[str, values.WorkerRow]()
+        apps = {name: text for _, page in pages for name, text in page.items() if name[:1] == b"#"}
+        for now, page in pages:
+            for row in row_readers.workers({**page, **apps}, now):
+                known = found.setdefault(row.owner, row)
+                found[row.owner] = min(known, row, key=attrgetter("silent_seconds"))
+        return found
 
     def heartbeat(
         self,
@@ -189,8 +216,7 @@ class ListStore(OperatorStore):
 
     def fleet(self) -> fleets.Fleet:
         """Return what the workers have said they take, and the leases, or a part of them."""
-        workers = {row.owner: row for page in self.workers() for row in page}
-        return fleets.fleet_of(workers.values(), *self.taken_slots())
+        return fleets.fleet_of(self.workers().values(), *self.taken_slots())
 
     def taken_slots(self) -> tuple[list[fleets.TakenSlot], int]:
         """Return what the leases occupy, of 1,000 at most, and how many leases there are."""
@@ -207,33 +233,47 @@ class ListStore(OperatorStore):
 
     def names(self, place: str, scope: str) -> Iterator[list[str]]:
         """Yield pages of the names of a scope that stand in one place, such as ``workspaces``."""
-        for _, rows in self._pages("names", place=place, scope=scope, count=NAMES_AT_ONCE):
-            yield list(map(decode, rows))
+        of = "queue|kind" if scope == "queue" else scope
+        form = re.compile(NAMED.get(place, "!*([^!#].*)").format(scope=of))
+        for _, page in self.entries(place):
+            found = {field: form.fullmatch(field.decode()) for field in page}
+            names = [match[1] for match in found.values() if match]
+            if place == "limits":
+                texts = (page[field].decode() for field, match in found.items() if match)
+                names += PARENT.findall(" ".join(texts))
+            yield list(map(decode, names))
 
-    def stored_limits(self) -> Iterator[list[values.StoredLimitsRow]]:
-        """Yield pages of all limits that are stored, of every source, in no order."""
-        for _, rows in self._pages("stored_limits", count=PAGE):
-            page = (limits_text.named(*row) for row in rows)
-            yield [row for row in page if row is not None]
+    def stored_limits(self) -> list[values.StoredLimitsRow]:
+        """Return all limits that are stored, of every source, in no order."""
+        limits, stamps = (
+            {field: text for _, page in self.entries(kind) for field, text in page.items()}
+            for kind in ("limits", "stored_by")
+        )
+        rows = (
+            limits_text.named(field, text, stamps.get(field, b"")) for field, text in limits.items()
+        )
+        return [row for row in rows if row is not None]
 
     def snapshot(self, names: Sequence[str] = ()) -> values.Stats:
         """Return how many jobs are waiting, scheduled, running and dead.
 
         With names: only of these workspaces, and of no queue.
         """
-        rows, queues = {}, {}
-        for some_queues, some in self._snapshot_pages([*map(encode, names)]):
-            queues.update({decode(queue): int(depth) for queue, depth in some_queues})
-            rows.update({row[0]: row_readers.workspace_stats(row) for row in some})
-        by_name = tuple(sorted(rows.values(), key=lambda s: s.workspace))
+        pages = [] if names else self.queues()
+        queues = {row.queue: row.waiting for page in pages for row in page}
+        known = [*map(encode, names)] or [*self._known_workspaces()]
+        rows = []
+        for first in range(0, len(known), ROWS_AT_ONCE):
+            rows += self._call("snapshot", names=" ".join(known[first : first + ROWS_AT_ONCE]))
+        found = map(row_readers.workspace_stats, rows)
+        by_name = tuple(sorted(found, key=lambda s: s.workspace))
         return values.Stats(by_name, queues, self.without_workspace(), self.set_aside())
 
-    def _snapshot_pages(self, names: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-        for first in range(0, len(names), ROWS_AT_ONCE):
-            some = " ".join(names[first : first + ROWS_AT_ONCE])
-            yield self._call("snapshot", names=some, cursor=b"0", count=ROWS_AT_ONCE)[1:]
-        if not names:
-            yield from map(tuple, self._steps("snapshot", names="", count=ROWS_AT_ONCE))
+    def _known_workspaces(self) -> set[str]:
+        """Every workspace of which anything is known, encoded."""
+        places = "workspaces", "dead_workspaces", "counts"
+        pages = (page for place in places for _, page in self.entries(place))
+        return {name.decode() for page in pages for name in page if name[:1] != b"!"}
 
     def add_activity(self, seconds: int, happened: Happened) -> None:
         """Add what a process has seen happen to jobs, in a minute or an hour, given in seconds."""
@@ -295,23 +335,14 @@ class ListStore(OperatorStore):
             counted.update(map(decode, found))
         return counted
 
-    def dead_workspaces(self, *, since: float = 0.0) -> Iterator[tuple[float, str, int]]:
-        """Yield the workspaces with letters since then, the time of the oldest, and how many.
-
-        Some may come twice; the oldest is that of all letters.
-        """
-        for found in self._steps("dead_workspaces", since=since, count=WORKSPACES_AT_ONCE):
-            for name, oldest, n in zip(found[::3], found[1::3], found[2::3], strict=True):
-                yield float(oldest), decode(name), int(n)
-
     def choose_dead(
-        self, choice: values.DeadFilter, *, payloads: bool = False, cursor: str = ""
+        self, choice: values.DeadFilter, *, payloads: int = 0, cursor: str = ""
     ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching dead letters by workspace, the oldest first, from a place on.
 
-        With ``payloads`` they have those that a list shows, else none. Each step looks at a
-        bounded number of letters; behind its letters it yields only how far it has looked. While
-        they are given, others may come.
+        They have payloads of up to ``payloads`` bytes. Each step looks at a bounded number of
+        letters; behind its letters it yields only how far it has looked. While they are given,
+        others may come.
         """
         named: dict[str, Any] = {
             "workspace": encode(choice.workspace),
@@ -323,7 +354,7 @@ class ListStore(OperatorStore):
             "error": encode(choice.error),
             "since": choice.since,
             "until_then": "+inf" if choice.until == float("inf") else choice.until,
-            "payloads": LISTED_BYTES * payloads,
+            "payloads": payloads,
             "count": LETTERS_AT_ONCE,
         }
         is_over = False
@@ -334,3 +365,11 @@ class ListStore(OperatorStore):
             cursor, is_over = place.decode(), not place
             if not is_over:
                 yield row_readers.LetterAt(cursor)
+
+    def dead_letters(
+        self, workspace: str, *, job_id: str = "", start: int = 0, count: int = 100
+    ) -> list[DeadLetter]:
+        """Return a page of a workspace's dead letters, oldest first, or those with this id."""
+        chosen = values.DeadFilter(workspace, job_id)
+        places = self.choose_dead(chosen, payloads=ANY_BYTES)
+        return list(islice((one.letter for one in places if one.letter), start, start + count))

@@ -152,7 +152,7 @@ class MovesStore(OperatorStore):
     def pages(self, workspace: str, *, begin: bytes = b"0") -> Iterator[bytes]:
         """Yield a workspace's data, page by page; its limits are on the last one.
 
-        Jobs come again until the caller has dropped them. From ``b"1 0"`` on there are none.
+        Jobs come again until the caller has dropped them. From ``b"unique 0"`` on there are none.
         """
         name = encode(workspace)
         for (items,) in self._steps("pages", begin, b"end", workspace=name):

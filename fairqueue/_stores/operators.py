@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Any
 
-from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
+from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
 from fairqueue._later import rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
@@ -32,8 +31,7 @@ KEEP_ANSWERS_SECONDS = 3600.0
 INDEXED_AT_ONCE = 200
 NOT_INDEXED = -2
 IMPORTS_SUSPENDED, IMPORT_MOVES = -1, -2
-EXPORT_PAGE = 50
-EXPORT_EACH = 10  # jobs of one workspace in one call
+EXPORTED_EACH = 10  # jobs of one workspace in one call
 MOST_DROPPED = 500  # jobs in one call: a few milliseconds
 MOST_CANCELLED = 100  # each leaves a notice
 PLACES_AT_ONCE, QUEUES_AT_ONCE = 400, 16  # of which each is asked for an id
@@ -52,8 +50,6 @@ class OperatorStore:
         self._clock = clock
         self._named: dict[str, float] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
-        self.is_spread = False
-        """Whether this is one of several shards: it marks limits that are wider than itself."""
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
@@ -138,8 +134,7 @@ class OperatorStore:
 
     def _configured(self, limits: StoredLimits) -> tuple[str, str]:
         """Write a configuration, and its digest."""
-        fields_of = limits_text.configured(limits, spread=self.is_spread)
-        fields = "".join(f"{field} {text}\n" for field, text in fields_of)
+        fields = "".join(f"{field} {text}\n" for field, text in limits_text.configured(limits))
         return fields, limits_text.digest(limits)
 
     def forget_provider_limits(self) -> int:
@@ -156,9 +151,8 @@ class OperatorStore:
 
         ConfigurationError, with nothing changed: the reserve would exceed the concurrency.
         """
-        wide = limits_text.WIDE.get(scope, ()) if self.is_spread else ()
         unset = "-" if replaces else None
-        changes = limits_text.text_of(limits, wide=wide, unset=unset) if limits else ""
+        changes = limits_text.text_of(limits, unset=unset) if limits else ""
         stands = self._call_indexed(
             "set_limits",
             scope=scope,
@@ -241,10 +235,18 @@ class OperatorStore:
             "workspace": encode(workspace or ""),
             "task": encode_task(task) if task is not None else "",
         }
-        how: dict[str, Value] = {"count": PAGE, "most": most, "cancelled": int(cancelled), **named}
+        how: dict[str, Value] = {"most": most, "each": most, "cancelled": int(cancelled), **named}
         for name in queues:
-            for (dropped,) in self._steps("purge", b"0", b"", queue=name, **how):
-                yield int(dropped)
+            cursor = b"0"
+            while cursor:
+                cursor, dropped = self._purge(cursor, queue=name, **how)
+                yield dropped
+
+    def _purge(self, cursor: bytes, **how: Value) -> tuple[bytes, int]:
+        usual: dict[str, Value] = {"workspace": "", "task": "", "cancelled": 0, "lists": ""}
+        how = {**usual, "most": MOST_DROPPED, "count": PAGE, **how}
+        cursor, dropped = self._call("purge", cursor=cursor, **how)
+        return cursor, int(dropped)
 
     def cancel(self, job_id: str, *, workspace: str, queue: str) -> Cancelled:
         """Cancel one job: remove it if it waits, signal its worker if it runs.
@@ -264,12 +266,17 @@ class OperatorStore:
         return replies.job(job_id, queue, found[0]) if found else None
 
     def locate(
-        self, job_id: str, *, workspace: str | None, queue: str | None
+        self,
+        job_id: str,
+        *,
+        workspace: str | None,
+        queue: str | None,
+        names: list[str] | None = None,
     ) -> list[tuple[JobState, FoundJob]]:
         """Return where there are jobs of this id, and in what state; it takes bounded steps.
 
         One that waits or runs is said to wait. A dead job of a queue that is not in use any more is
-        found in the workspace that is named.
+        found in the workspace that is named. ``names`` gets the workspaces that were asked.
         """
         queues = [encode(queue)] if queue else self._queues() or ([""] if workspace else [])
         where: dict[str, Value] = {"workspace": encode(workspace or ""), "id": encode(job_id)}
@@ -277,23 +284,12 @@ class OperatorStore:
         for at in range(0, len(queues), QUEUES_AT_ONCE):
             some = queues[at : at + QUEUES_AT_ONCE]
             where |= {"queues": " ".join(some), "count": PLACES_AT_ONCE // len(some)}
-            rows += chain.from_iterable(self._steps("locate", **where))
+            for page in self._steps("locate", **where):
+                rows += page[1:]
+                if names is not None:
+                    names.extend(map(decode, page[0].split()))
         found = (row.decode().split() for row in rows)
         return [(JobState(state), replies.found_job(job)) for state, job in found]
-
-    def dead_letters(
-        self, workspace: str, *, job_id: str | None = None, start: int = 0, count: int = 100
-    ) -> list[DeadLetter]:
-        """Return a page of a workspace's dead letters, oldest first, or those with this id."""
-        found = self._call(
-            "dead_letters",
-            workspace=encode(workspace),
-            id=encode(job_id or ""),
-            start=start,
-            count=count,
-        )
-        pairs = zip(found[::2], found[1::2], strict=True)
-        return [replies.dead_letter(*pair) for pair in pairs]
 
     def replay(
         self,
@@ -396,19 +392,14 @@ class OperatorStore:
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
         """Move a queue's waiting and scheduled jobs into other lists; items as in purge."""
         text = " ".join(f"{least} {encode(name)}" for least, name in lists)
-        moved = 1
-        while moved:
-            moved = 0
-            for some in self._export_pages(encode(queue), text, b"0"):
-                moved += some
-                yield some
-        yield from self._export_pages(encode(queue), text, b"jobs:0")
-
-    def _export_pages(self, queue: str, lists: str, cursor: bytes) -> Iterator[int]:
-        named = {"queue": queue, "lists": lists}
-        how = {"count": EXPORT_PAGE, "each": EXPORT_EACH}
-        for (moved,) in self._steps("export_jobs", cursor, **named, **how):
-            yield int(moved)
+        how: dict[str, Value] = {"queue": encode(queue), "each": EXPORTED_EACH, "lists": text}
+        cursor, of_round = b"0", 0
+        while cursor:
+            cursor, moved = self._purge(cursor, **how)
+            yield moved
+            of_round += moved
+            if cursor == b"jobs:0" and of_round:
+                cursor, of_round = b"0", 0
 
     def suspend_imports(self, seconds: float) -> None:
         """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""

@@ -192,9 +192,8 @@ def app_text(app: App) -> str:
 LISTS = ("queues", "tasks")
 
 
-def workers(words: Sequence[bytes], now: float) -> list[WorkerRow]:
+def workers(texts: Mapping[bytes, bytes], now: float) -> list[WorkerRow]:
     """Read owners, each with what its app has declared."""
-    texts = dict(zip(words[::2], words[1::2], strict=True))
     apps = {name[1:]: json.loads(text) for name, text in texts.items() if name.startswith(b"#")}
     owners = ((name, text) for name, text in texts.items() if not name.startswith(b"#"))
     return [_worker(decode(owner), text, apps, now) for owner, text in owners]

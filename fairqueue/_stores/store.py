@@ -42,7 +42,6 @@ from fairqueue._types import (
     Finish,
     Job,
     Published,
-    QueueHead,
     Renewed,
 )
 from fairqueue.errors import FairQueueError
@@ -313,12 +312,6 @@ class Store(PermitStore, MovesStore, StoreBase):
         if unread and self._log_throttle.passes():
             logger.warning(UNREAD, unread)
         return claimed
-
-    def queue_heads(self, queues: Sequence[str], times: Sequence[Time]) -> tuple[QueueHead, ...]:
-        """Tell what a claim tells, and return these queues' heads here."""
-        names = " ".join(map(encode, queues))
-        text = replies.times_text(times)
-        return replies.heads_of(self._call("queue_heads", queues=names, times=text))
 
     def ack(
         self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -16,13 +17,15 @@ from typing import Any, NamedTuple
 
 from fairqueue._context import JobContext, running_job
 from fairqueue._later import explained, rows
-from fairqueue._publish.unique_outcomes import Latest
+from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._queue import FairQueue
-from fairqueue._types import JobId, JobState
+from fairqueue._types import JobId, JobState, Outcome
 from fairqueue.errors import FairQueueError
 from fairqueue.operate.blocked_waits import note_wait
 
 log = logging.getLogger("fairqueue.waits")
+
+REMEMBERED = 1000
 
 LOOKS_AFTER_SECONDS = 1.0
 """A wait that is over by then costs no look. What has no slot then waits for one."""
@@ -39,22 +42,34 @@ class Sent(NamedTuple):
     queue: str
     task: str
     job_id: JobId
+    keyed: bool
+    """It was sent under a unique key."""
 
 
 class ChildWaits:
     """What this process has sent lately, by the ids of its framework, and the waits for it."""
 
     def __init__(self) -> None:
-        self._sent: Latest[Sent] = Latest()
+        self._sent: OrderedDict[str, Sent] = OrderedDict()
         self._told: set[tuple[str, str]] = set()
 
     def published(
-        self, core: FairQueue, name: str, workspace: object, queue: str, task: str, job: JobId
+        self,
+        core: FairQueue,
+        name: str,
+        workspace: object,
+        queue: str,
+        task: str,
+        job: JobId,
+        *,
+        keyed: bool = False,
     ) -> None:
         """Remember what was sent, and where; ``name`` is its id in its framework."""
         of = str(workspace or core.settings.default_workspace)
         by = core if running_job(core.store) is not None else None
-        self._sent.keep(name, Sent(by, of, queue, task, job))
+        self._sent[name] = Sent(by, of, queue, task, job, keyed)
+        while len(self._sent) > REMEMBERED:
+            self._sent.popitem(last=False)
 
     def sent(self, name: str) -> Sent | None:
         """Return what was sent under an id; None: nothing here, or 1,000 others since."""
@@ -64,6 +79,19 @@ class ChildWaits:
         """Return the id of its job, which is its own, unless another job had that."""
         sent = self._sent.get(name)
         return sent.job_id if sent else name
+
+    def unique(self, name: str) -> tuple[Outcome, str] | None:
+        """Return what became of a publish under a key, and which message holds the key.
+
+        A repeated publish is one whose reply was lost: the first attempt created the job.
+        """
+        sent = self._sent.get(name)
+        if sent is None or not sent.keyed:
+            return None
+        outcome = sent.job_id.outcome
+        if outcome is Outcome.EXISTING:
+            return outcome, message_id_of(sent.job_id)
+        return Outcome.CREATED if outcome is Outcome.REPEATED else outcome, name
 
     @contextmanager
     def waiting(self, names: Iterable[str]) -> Iterator[None]:

@@ -94,12 +94,6 @@ class LeaseKeeper:
         self._early_seconds = early_seconds(self._lease_seconds)
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._reset()
-        self.failures = 0
-        """Number of renewals that failed."""
-        self.unleased = 0
-        """Number of early-acked jobs that kept running without a lease."""
-        self.orphaned = 0
-        """Number of runs whose end was never reported."""
 
     def _reset(self) -> None:
         self._pid = this_process.pid
@@ -186,9 +180,9 @@ class LeaseKeeper:
         held = self._held.get(fence)
         return held is not None and held.beats_over >= BEATS_UNTIL_ORPHANED
 
-    def note_orphan(self, lease: Lease) -> None:
-        """Count an orphaned run, which its adapter ends now, and say so."""
-        self.orphaned += 1
+    @staticmethod
+    def note_orphan(lease: Lease) -> None:
+        """Say that a run is orphaned, and that its adapter ends it now."""
         job = lease.job
         log.warning(
             "the run of job %r of task %r of workspace %r ended without reporting it; its slot is "
@@ -296,7 +290,6 @@ class LeaseKeeper:
                     held.deadline = self._deadlines[fence] = sent + self._lease_seconds
 
     def _failed(self, error: Exception | str, count: int) -> None:
-        self.failures += 1
         if self._log_throttle.passes():
             log.warning("could not renew %s, will retry: %s", counted(count, "lease"), error)
 
@@ -319,8 +312,6 @@ class LeaseKeeper:
         for held in self._newly_lost(fences):
             if held.redeliver:
                 self._report_loss(held)
-            else:
-                self.unleased += 1
 
     def _newly_lost(self, fences: Iterable[int]) -> list[_HeldLease]:
         """Mark leases as lost; both threads may find the same loss, which is reported once."""

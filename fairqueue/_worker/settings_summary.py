@@ -20,8 +20,7 @@ NAMED = ("workspaces", "tasks", "queues")
 def settings_summary(core: FairQueue) -> str:
     """Namespace, source of the workspace, limits in force and lease, in one line.
 
-    A limit of another source is followed by that source. If the store is away, the line has the
-    limits of this process.
+    If the store is away, the line has the limits of this process.
     """
     settings = core.settings
     limits = ", ".join(_limits(core))
@@ -35,35 +34,21 @@ def settings_summary(core: FairQueue) -> str:
 
 def _limits(core: FairQueue) -> Iterator[str]:
     own = core.settings.stored_limits()
+    scopes = {"workspace": own.default, "queue": own.queue_default, "total": own.total}
+    found: dict[str, Mapping[str, Limit]] = {of: _here(limits) for of, limits in scopes.items()}
     try:
-        default, total = core.limits.get(Scope.default()), core.limits.get(Scope.total())
+        for of, scope in (("workspace", Scope.default()), ("total", Scope.total())):
+            found[of] = core.limits.get(scope)
     except StoreUnavailable:
-        default, total = _configured(own.default), _configured(own.total)
         yield "limits not read from the store, which is away"
-    yield from _named("workspace", own.default, default)
-    yield from _named("queue", own.queue_default, _configured(own.queue_default))
-    yield from _named("total", own.total, total)
+    for of, limits in found.items():
+        for name, limit in limits.items():
+            yield f"{of}_{name} {limit.value}{' (set live)' * (limit.source == 'live')}"
 
 
-def _configured(limits: Limits) -> dict[str, Limit]:
+def _here(limits: Limits) -> dict[str, Limit]:
     set_here = {name: value for name, value in asdict(limits).items() if value is not None}
     return {name: Limit(value, "configured") for name, value in set_here.items()}
-
-
-def _named(scope: str, own: Limits, in_force: Mapping[str, Limit]) -> Iterator[str]:
-    here = _configured(own)
-    for name in {**here, **in_force}:
-        limit, configured = in_force.get(name), here.get(name)
-        value = "none" if limit is None else limit.value
-        yield f"{scope}_{name} {value}{_source(limit, configured)}"
-
-
-def _source(limit: Limit | None, configured: Limit | None) -> str:
-    """Where a limit comes from, unless it is this process's own."""
-    if limit == configured:
-        return ""
-    source = "set live" if limit and limit.source == "live" else "configured by another process"
-    return f" ({source}{f'; {configured.value} here' if configured else ''})"
 
 
 def _others(settings: Settings) -> Iterator[str]:

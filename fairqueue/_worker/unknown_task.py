@@ -12,7 +12,6 @@ import time
 from fairqueue._settings import Settings
 from fairqueue._types import Lease
 from fairqueue._utils import Throttle
-from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.unknown_task")
 
@@ -31,35 +30,6 @@ UNKNOWN_TASK = "unknown_task"
 """The reason of the dead letter, once the job has gone back often enough."""
 
 
-class _Returns:
-    """The returns of one task's jobs: one in ten seconds is logged, with the number of others."""
-
-    def __init__(self) -> None:
-        self._throttle = Throttle(LOG_EVERY_SECONDS)
-        self._others = 0
-
-    def note(self, lease: Lease, delay_seconds: float, most: int) -> None:
-        """Log this return, or count it."""
-        if not self._throttle.passes():
-            self._others += 1
-            return
-        job, others, self._others = lease.job, self._others, 0
-        more = f"; since the last such line {counted(others, 'more job')} returned"
-        log.warning(
-            "this worker does not know task %r: job %r of workspace %r returns to queue %r for "
-            "%g s (return %d of %d, then it becomes a dead letter); "
-            "start a worker that has the task, or cancel the job%s",
-            job.task,
-            job.id,
-            job.workspace,
-            job.queue,
-            round(delay_seconds, 1),
-            lease.declined + 1,
-            most,
-            more * bool(others),
-        )
-
-
 class UnknownTaskBackoff:
     """Doubles the delay with each return, up to the setting ``unknown_task_returns``.
 
@@ -69,23 +39,37 @@ class UnknownTaskBackoff:
     def __init__(self, settings: Settings) -> None:
         self._max_returns = settings.unknown_task_returns
         self._line_ends = float("-inf")
-        self._returns: dict[str, _Returns] = {}
+        self._logged: dict[str, Throttle] = {}
 
     def delay_seconds(self, lease: Lease) -> float | None:
         """How long the job stays in its queue this time; None: give up on it.
 
-        Of each task one return in ten seconds is logged, with the number of the others.
+        Of each task one return in ten seconds is logged.
         """
         returns = lease.declined
         if returns >= self._max_returns:
             return None
         by_itself = min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** min(returns, 30))
         delay_seconds = max(by_itself, self._seconds_in_line())
-        task = lease.job.task
-        if task not in self._returns and len(self._returns) >= MOST_TASKS:
-            task = ""
-        self._returns.setdefault(task, _Returns()).note(lease, delay_seconds, self._max_returns)
+        self._log(lease, delay_seconds)
         return delay_seconds
+
+    def _log(self, lease: Lease, delay_seconds: float) -> None:
+        job = lease.job
+        task = job.task if job.task in self._logged or len(self._logged) < MOST_TASKS else ""
+        if self._logged.setdefault(task, Throttle(LOG_EVERY_SECONDS)).passes():
+            log.warning(
+                "this worker does not know task %r: job %r of workspace %r returns to queue %r "
+                "for %g s (return %d of %d, then it becomes a dead letter); start a worker that "
+                "has the task, or cancel the job",
+                job.task,
+                job.id,
+                job.workspace,
+                job.queue,
+                round(delay_seconds, 1),
+                lease.declined + 1,
+                self._max_returns,
+            )
 
     def _seconds_in_line(self) -> float:
         now = time.monotonic()

@@ -1,7 +1,7 @@
 """What the integration of a framework needs, beside what users import from ``fairqueue``.
 
 Publishing: the workspace of a call (``Call``, ``named_workspace``), ids (``job_ids``), the
-batches, what must not be lost (``publish_or_default``, ``publish_until_answered``), and errors as
+batches, what must not be lost (``workspace_or_current``, ``publish_until_answered``), and errors as
 the framework lets them through (``translate_errors``). A worker: leases (``ClaimAhead``,
 ``LeaseKeeper``, ``Finish``), the running job (``run_context``, ``mark_body``), children, and what
 goes on beside (``Chores``, ``FailureReporter``, ``Ticker``). A web process:
@@ -21,13 +21,11 @@ from fairqueue._context import run_context as run_context
 from fairqueue._context import run_stand_in as run_stand_in
 from fairqueue._context import running_job as running_job
 from fairqueue._context import tick_of as tick_of
-from fairqueue._publish.must_publish import publish_or_default as publish_or_default
+from fairqueue._publish.framework_ids import job_ids as job_ids
+from fairqueue._publish.framework_ids import message_id_of as message_id_of
 from fairqueue._publish.must_publish import publish_until_answered as publish_until_answered
 from fairqueue._publish.must_publish import workspace_or_current as workspace_or_current
 from fairqueue._publish.new_job import check_on_unavailable as check_on_unavailable
-from fairqueue._publish.unique_outcomes import UniqueOutcomes as UniqueOutcomes
-from fairqueue._publish.unique_outcomes import job_ids as job_ids
-from fairqueue._publish.unique_outcomes import message_id_of as message_id_of
 from fairqueue._publish.workspace_from import Call as Call
 from fairqueue._publish.workspace_from import Source as Source
 from fairqueue._publish.workspace_from import check_sources as check_sources
@@ -64,6 +62,7 @@ from fairqueue._utils import needs_extra as needs_extra
 from fairqueue._utils import this_process as this_process
 from fairqueue._validation import check_name as check_name
 from fairqueue._validation import new_job_id as new_job_id
+from fairqueue._validation import seconds_from_zero as seconds_from_zero
 from fairqueue._validation import wrong_kind as wrong_kind
 from fairqueue._worker.child_waits import ChildWaits as ChildWaits
 from fairqueue._worker.children import POLL_SECONDS as POLL_SECONDS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -16,6 +17,7 @@ from fairqueue.plain import count_jobs, counted
 from fairqueue.rows import BlockedWait, StoredLimitsRow, WorkerRow
 
 SHOWN_WORKERS = 3
+_ON_ALL_SHARDS = re.compile(r"(configured|live):(?!workspace:)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +119,9 @@ def _unshared(looks: Sequence[Audit]) -> Iterator[Remark]:
 
 
 def _wide(a: Audit) -> dict[str, str]:
-    """The fields of limits over all shards."""
-    return {field: text for field, text in a.space.one("limits", {}).items() if "whole_" in text}
+    """The limits that all shards store, without those of workspaces and pauses."""
+    found = a.space.one("limits", {}).items()
+    return {field: text for field, text in found if _ON_ALL_SHARDS.match(field)}
 
 
 def of_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:

@@ -78,10 +78,8 @@ def _i3_holes_are_counted(a: Audit) -> Iterator[Found]:
     for names, holes in there.items():
         lane = Counter(a.space.of("lane", *names))
         for element in Counter(holes) - lane:
-            yield (
-                ("lane", *names, element),
-                f"lane {names} has a hole without an element: {element}",
-            )
+            text = f"lane {names} has a hole without an element: {element}"
+            yield ("entry", "holes", *names, element), text
         if not lane - Counter(holes):
             yield ("lane", *names), f"lane {names} has nothing but holes"
 

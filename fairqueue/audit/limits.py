@@ -17,6 +17,7 @@ _OF_ALL = {
     "total": ("configured:total:", "live:total:", "pause:total:"),
 }
 _NOTED = ("configured:observe:", "reserves", "moves", "spread", "forwards")
+_WIDE = frozenset({"concurrency", "capacity", "requests", "rate", "burst"})
 _LISTED = ("capacity", "wide_capacity", "workspaces", "queues", "tasks")
 
 
@@ -38,7 +39,16 @@ def lists_of(field: str, text: str) -> Iterator[str]:
         yield f"{scope}s"
 
 
-def settings_of(fields: Mapping[str, str], lists: Container[str]) -> dict[str, Any]:
+def shards_of(mark: str, *, move: bool) -> int | None:
+    """Read how many shards there are, or will be; None: one, and its workspaces do not move."""
+    now, _, to = mark.partition(">")
+    numbers = [int(text.partition(".")[0]) for text in (now, to) if text]
+    return max(numbers) if numbers and (numbers[0] > 1 or move) else None
+
+
+def settings_of(
+    fields: Mapping[str, str], lists: Container[str], shards: int | None
+) -> dict[str, Any]:
     """Return what a shard notes of limits that concern many; empty: there are none."""
     found: dict[str, Any] = {}
     for name, sources in _OF_ALL.items():
@@ -47,7 +57,7 @@ def settings_of(fields: Mapping[str, str], lists: Container[str]) -> dict[str, A
     for field in fields.keys() & set(_NOTED):
         found[field.removeprefix("configured:").rstrip(":")] = fields[field]
     found |= {name: 1 for name in (*_LISTED, "indexed") if name in lists}
-    return found
+    return {**found, "shards": shards} if found and shards else found
 
 
 def _own(name: str) -> tuple[str, str, str]:
@@ -58,8 +68,8 @@ def _own(name: str) -> tuple[str, str, str]:
 class Levels:
     """The limits in force at each level; names are encoded as in the keys."""
 
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        self._fields = fields
+    def __init__(self, fields: Mapping[str, str], shards: int | None) -> None:
+        self._fields, self.shards = fields, shards
 
     @property
     def observed(self) -> bool:
@@ -78,6 +88,12 @@ class Levels:
         numeric = {name: word for name, word in words.items() if name not in TEXTS}
         return {name: float(word) for name, word in numeric.items()}
 
+    def _over_shards(self, numbers: dict[str, float]) -> dict[str, float]:
+        """Name the limits that are wider than a shard as the scripts do."""
+        if self.shards is None:
+            return numbers
+        return {f"whole_{name}" if name in _WIDE else name: n for name, n in numbers.items()}
+
     def of_workspace(self, name: str) -> dict[str, float]:
         """Limits of one workspace."""
         own = _own(name)
@@ -90,7 +106,7 @@ class Levels:
     def of_queue(self, name: str) -> dict[str, float]:
         """Limits of one queue."""
         own = f"configured:queue:{name}", f"live:queue:{name}", f"pause:queue:{name}"
-        return self._numbers("configured:queue_default:", *own)
+        return self._over_shards(self._numbers("configured:queue_default:", *own))
 
     def parent_of(self, name: str) -> str | None:
         """The group of a workspace."""
@@ -109,7 +125,9 @@ class Levels:
         if kind == "task" and not any(self._fields.get(field) for field in fields):
             return None
         numbers = self._numbers(*fields)
-        shared = numbers if kind == "task" else {"concurrency": numbers.get("concurrency")}
+        if kind == "task":
+            return self._over_shards(numbers)
+        shared = {"concurrency": numbers.get("concurrency")}
         return {limit: number for limit, number in shared.items() if number is not None}
 
     def of_slots(self, level: str) -> dict[str, float]:
@@ -124,4 +142,5 @@ class Levels:
 
     def of_total(self) -> dict[str, float]:
         """Limits of the total."""
-        return self._numbers("configured:total:", "live:total:", "pause:total:")
+        fields = "configured:total:", "live:total:", "pause:total:"
+        return self._over_shards(self._numbers(*fields))

@@ -73,5 +73,5 @@ def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
     settings = a.space.one("shard", {}).get("settings")
     if a.space.one("indexed_tasks", {}):
         lists["indexed"] = set()
-    if settings is not None and _json(settings) != settings_of(fields, lists):
+    if settings is not None and _json(settings) != settings_of(fields, lists, a.levels.shards):
         yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"

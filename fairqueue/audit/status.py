@@ -121,14 +121,18 @@ def long_jobs(jobs: Iterable[RunningJob], averages: Mapping[str, float | None]) 
         yield Remark(Level.WARNING, "running", text)
 
 
-def recent_deaths(count: int, letters: Sequence[DeadLetter]) -> Iterator[Remark]:
-    """Count the dead letters of the last hour, and name the most frequent kind of these."""
+def recent_deaths(letters: Sequence[DeadLetter], *, most: int) -> Iterator[Remark]:
+    """Count the dead letters of the last hour, and name their most frequent kind.
+
+    Of ``most`` there may be others.
+    """
     if not letters:
         return
     kinds = Counter((letter.job.task, letter.reason) for letter in letters)
     ((task, reason), _), *_ = kinds.most_common(1)
+    told = f"{count_jobs(len(letters))}{' or more' * (len(letters) >= most)}"
     text = (
-        f"{count_jobs(count)} died within the last hour, for example of task {task!r}: {reason}; "
+        f"{told} died within the last hour, for example of task {task!r}: {reason}; "
         "see fairqueue dead count --since 1h"
     )
     yield Remark(Level.WARNING, "dead", text)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from fairqueue._keys import LAYOUT
 from fairqueue._stores import fairness as fair
 from fairqueue.audit.keyspace import FlowRow, InnerNodeRow, Keyspace, WorkspaceRow
-from fairqueue.audit.limits import Levels
+from fairqueue.audit.limits import Levels, shards_of
 
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
@@ -107,7 +107,9 @@ class Audit:
 
     def __init__(self, space: Keyspace, now: float) -> None:
         self.space = space
-        self.levels = Levels(space.one("limits", {}))
+        stored = space.one("limits", {})
+        mark = space.one("shard", {}).get("shards", "")
+        self.levels = Levels(stored, shards_of(mark, move="moves" in stored))
         meta = space.shard_fields.get(b"record", _NO_META)
         words = meta[NUMBERS.size :].decode(errors="backslashreplace")
         self.format = meta.rpartition(b" ")[2].decode(errors="backslashreplace")

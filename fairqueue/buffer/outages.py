@@ -9,7 +9,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -25,7 +24,7 @@ from fairqueue._tally import Tally
 from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from fairqueue.buffer import spool as spools
@@ -34,14 +33,12 @@ else:
 
 log = logging.getLogger("fairqueue.buffer")
 
-ADOPT_EVERY_SECONDS = 5.0
 LOG_EVERY_SECONDS = 10.0
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
 
 T = TypeVar("T")
 Pair = tuple[Job, Admission]
-Outcomes = list[Published | FairQueueError]
 
 
 class Outages:
@@ -61,9 +58,9 @@ class Outages:
         tally: Tally,
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
-        self._settings, path = settings, settings.buffer_path
+        self._settings = settings
         check_on_unavailable(settings.on_unavailable, settings)
-        self._folder = path and spools.checked_folder(path)
+        self._folder = settings.buffer_path and spools.checked_folder(settings.buffer_path)
         self._throttle = Throttle(LOG_EVERY_SECONDS)
         self._begin()
         _all.add(self)
@@ -73,7 +70,6 @@ class Outages:
         self._spools: list[spools.Spool] = []
         self._rows = self._inline = 0
         self._stopped: threading.Event | None = None
-        self._sender: Any = None
 
     def begin_in_child(self) -> None:
         """Leave the spools to the parent: their connections must not be closed here."""
@@ -89,10 +85,7 @@ class Outages:
                 self._stopped.set()
             for spool in self._spools:
                 spool.close()
-            sender = self._sender
             self._begin()
-        if sender is not None:
-            sender.close()
 
     # A publish
 
@@ -102,29 +95,26 @@ class Outages:
         """Publish a job, or buffer it if its server is away and its call says so."""
         if admission.on_unavailable == "raise":
             return publish()
-        try:
-            return self.attempt(job.workspace, publish)
-        except StoreUnavailable as error:
-            if admission.on_unavailable != "buffer":
-                raise
-            return self._kept([(job, admission)], error)[0]
+        return self.publish_many([(job, admission)], lambda: [publish()])[0]
 
-    def publish_many(self, pairs: Sequence[Pair], publish: Callable[[], Outcomes]) -> Outcomes:
+    def publish_many(self, pairs: Sequence[Pair], publish: Callable[[], list[T]]) -> list[T]:
         """Publish jobs together. If all may be buffered, those that are not stored are."""
-        if not pairs or any(admission.on_unavailable != "buffer" for _, admission in pairs):
+        ways = {admission.on_unavailable for _, admission in pairs}
+        if "raise" in ways or not pairs:
             return publish()
         names = [job.workspace for job, _ in pairs]
         first = next((name for name in names if _is_away(self._home(name))), names[0])
         try:
             return self.attempt(first, publish)
         except StoreUnavailable as error:
-            done: Outcomes = list(getattr(error, "outcomes", ()))
+            if ways != {"buffer"}:
+                raise
+            done = list(getattr(error, "outcomes", ()))
             return [*done, *self._kept(pairs[len(done) :], error)]
 
     def attempt(self, workspace: str, act: Callable[[], T]) -> T:
         """Do it, unless the server of this workspace is away; raises StoreUnavailable."""
-        if self._stopped is None:
-            self._start()
+        self._start()
         home = self._home(workspace)
         if _is_away(home):
             home.engine.refuse()
@@ -179,7 +169,7 @@ class Outages:
 
     # The spools
 
-    def _kept(self, pairs: Sequence[Pair], error: StoreUnavailable) -> list[Published]:
+    def _kept(self, pairs: Sequence[Pair], error: StoreUnavailable) -> list[Any]:
         """Buffer jobs, or raise the error of the outage with the reason."""
         new = not error.may_be_stored
         jobs = [(job, how._replace(is_new=how.is_new and new)) for job, how in pairs]
@@ -190,8 +180,8 @@ class Outages:
                 raise error
             try:
                 if not self._spools:
-                    self._spools.append(spools.new_in(self._folder))
-                self._spools[0].put(self._store.store_id, jobs)
+                    self._spools.append(spools.new_in(self._folder, self._store.store_id))
+                self._spools[0].put(jobs)
             except (OSError, spools.Error) as reason:
                 error.args = (f"{error}; {self._folder} cannot keep the job: {reason}",)
                 raise error from reason
@@ -201,7 +191,7 @@ class Outages:
     def counts(self) -> tuple[int, int, float]:
         """Return how many jobs wait here, how many were refused, and the seconds of the oldest."""
         with self._lock:
-            found = [spool.counts(self._store.store_id) for spool in self._spools]
+            found = [spool.counts() for spool in self._spools]
         now = time.time()
         oldest = min((since for *_, since in found if since), default=now)
         return sum(n for n, *_ in found), sum(n for _, n, _ in found), max(0.0, now - oldest)
@@ -218,13 +208,10 @@ class Outages:
 
         The pause lets a long spool of a shard that is away, which is read each time, cost little.
         """
-        adopt_at = 0.0
         while not stopped.is_set():
             began = time.monotonic()
             try:
-                if began >= adopt_at:
-                    adopt_at = began + ADOPT_EVERY_SECONDS
-                    self.adopt(stopped)
+                self.adopt(stopped)
                 self.send()
             except Exception:
                 if not stopped.is_set() and self._throttle.passes():
@@ -234,31 +221,22 @@ class Outages:
     def adopt(self, stopped: threading.Event | None = None) -> None:
         """Take the spools of ended processes; those of a parent have its locks."""
         of_parents = {spool.path for spool in _of_parents}
-        for path in spools.spools_in(self._folder) if self._folder else ():
-            with suppress(spools.Error, OSError):  # it is in use, or cannot be read
-                if path not in of_parents:
-                    self._use(spools.Spool(path), stopped)
-
-    def _use(self, spool: spools.Spool, stopped: threading.Event | None) -> None:
-        """Use a spool if it has jobs of this store; it is removed if it is empty."""
-        with self._lock:
-            try:
-                spool.change(spools.RETRY, [(self._store.store_id,)])
-                is_of_use = sum(spool.counts(self._store.store_id)[:2]) > 0
-            except spools.Error:
-                is_of_use = False
-            if is_of_use and not (stopped and stopped.is_set()):
-                self._spools.append(spool)
-            else:
-                spool.close()
+        found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
+        for path in set(found) - of_parents:
+            with suppress(spools.Error, OSError), self._lock:  # it is in use, or cannot be read
+                if stopped is None or not stopped.is_set():
+                    self._spools.append(spools.Spool(path))
 
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls."""
-        for spool in list(self._spools):
-            self._send_all(spool)
-            spool.move_log()
+        if not self._spools:
+            return
+        with self._clone() as self._sender:
+            for spool in list(self._spools):
+                self._send_all(spool)
+                spools.change(spool.path, spools.CHECKPOINT)
         with self._lock:
-            rows = {spool: sum(spool.counts(self._store.store_id)[:2]) for spool in self._spools}
+            rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
         for spool in rows.keys() - self._spools:
             spool.close()
@@ -268,7 +246,7 @@ class Outages:
         last, waits = 0, set[Store]()
         while not waits.issuperset(self._store.shards):
             jobs = defaultdict[Store, list[spools.Kept]](list)
-            for each in spool.waiting(self._store.store_id, last):
+            for each in spool.waiting(last):
                 jobs[self._home(each.job.workspace)].append(each)
                 last = each.number
             for shard, some in jobs.items():
@@ -286,10 +264,9 @@ class Outages:
         numbers = [(each.number,) for each in kept]
         spool.change(spools.SENT, numbers)
         try:
-            self._sender = sender = self._sender or self._clone()
-            sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
+            self._sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
-            kept = [replace(each, admission=each.admission._replace(is_new=False)) for each in kept]
+            kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
             shard = self._store.expected_home(kept[0].job.workspace)
             refusal = _probed(shard)
             if refusal is None and len(kept) > 1:

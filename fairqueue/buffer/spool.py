@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import secrets
 import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
+from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairqueue._publish.capacity_wait import waited
 from fairqueue._stores.publishes import BYTES_AT_ONCE, PUBLISHED_AT_ONCE
@@ -33,41 +32,34 @@ OF_JOB, OF_RULES = JOB.split(", "), RULES.split(", ")
 SCHEMA = f"""
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
-    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA wal_autocheckpoint = 0; -- a publish syncs nothing: see CHECKPOINT
     PRAGMA journal_size_limit = 0; -- where the log begins again
     CREATE TABLE IF NOT EXISTS jobs (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, store, kept, refused, {JOB}, {RULES}
+        number INTEGER PRIMARY KEY AUTOINCREMENT, kept, refused, {JOB}, {RULES}
     );
-    CREATE INDEX IF NOT EXISTS waiting ON jobs (store, refused);
+    CREATE INDEX IF NOT EXISTS waiting ON jobs (refused);
 """
 """The index: a publish waits while jobs are counted, or the first ones are looked for."""
-LOG_BYTES = 32 * 2**20
-"""A larger write-ahead log is moved into the file, by the thread that sends: a publish syncs none
-of it."""
-INSERT = "INSERT INTO jobs VALUES (NULL, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+CHECKPOINT = "PRAGMA wal_checkpoint"
+"""Moves the write-ahead log into the file, while others use the spool."""
+INSERT = "INSERT INTO jobs VALUES (NULL, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
-RETRY = "UPDATE jobs SET refused = NULL WHERE store = ? AND refused IS NOT NULL"
+RETRY = "UPDATE jobs SET refused = NULL WHERE refused IS NOT NULL"
 SENT = "UPDATE jobs SET is_new = 0 WHERE number = ?"
-SELECT = "SELECT * FROM jobs"
-WAITING = f"{SELECT} WHERE store = ? AND refused IS NULL AND number > ? ORDER BY number LIMIT ?"
+WAITING = "SELECT * FROM jobs WHERE refused IS NULL AND number > ? ORDER BY number LIMIT ?"
 COUNTS = """SELECT count(*) - count(refused), count(refused), (
-    SELECT kept FROM jobs WHERE store = :store AND refused IS NULL ORDER BY number LIMIT 1
-) FROM jobs WHERE store = :store"""
-
-_NAME = re.compile(r"\d+-[0-9a-f]{16}\.db")
+    SELECT kept FROM jobs WHERE refused IS NULL ORDER BY number LIMIT 1
+) FROM jobs"""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """A job in a spool."""
 
     number: int
     kept: float
     """When it was published, by this machine's clock."""
-    store: str
-    """Where it goes: the address of the store, and its namespace."""
     refused: str | None
     """Why the store refused it for good; None: it waits to be sent."""
     job: Job
@@ -80,42 +72,44 @@ class Kept:
 
 def _read(row: Sequence[Any]) -> Kept:
     """Read a row. The caller was told that its job is accepted: capacity does not refuse it."""
-    number, store, kept, refused, *told = row
+    number, kept, refused, *told = row
     job, rules = Job(*told[: len(OF_JOB)]), zip(OF_RULES, told[len(OF_JOB) :], strict=True)
-    return Kept(number, kept, store, refused, job, Admission(exempt=True, **dict(rules)))
+    return Kept(number, kept, refused, job, Admission(exempt=True, **dict(rules)))
 
 
 def checked_folder(path: Path) -> Path:
     """Return it as an absolute path. ConfigurationError: no files can be made in it."""
-    if not os.path.isdir(path):  # noqa: PTH112 - a name that no file can have is none either
+    is_one = os.path.isdir(path)  # noqa: PTH112 - a name that no file can have is none either
+    if not is_one or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise ConfigurationError(
-            f"setting 'buffer_path': {str(path)!r} is no directory: make one on a disk that "
-            f"outlives the process (mkdir -p {shlex.quote(str(path))}), or name another"
-        )
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise ConfigurationError(
-            f"setting 'buffer_path': this process may not write to {str(path)!r}: let its user "
-            "own it"
+            f"setting 'buffer_path': {str(path)!r} is no directory that this process may write to: "
+            f"make one on a disk that outlives the process (mkdir -p {shlex.quote(str(path))}), "
+            "owned by its user, or name another"
         )
     return path.resolve()
 
 
-def new_in(folder: Path) -> Spool:
-    """Make a new spool of this process."""
-    path = folder / f"{os.getpid()}-{secrets.token_hex(8)}.db"
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))  # payloads may be private
+def new_in(folder: Path, store_id: str) -> Spool:
+    """Make a new spool of this process, for the jobs of a store."""
+    path = folder / f"{os.getpid()}-{secrets.token_hex(8)}.{_key(store_id)}.spool"
+    for each in (path, path.with_suffix(".lock")):
+        os.close(os.open(each, os.O_CREAT | os.O_EXCL, 0o600))  # payloads may be private
     return Spool(path)
 
 
-def spools_in(folder: Path) -> list[Path]:
-    """The files of all spools, whichever process has them; other databases are left alone."""
-    return sorted(path for path in folder.glob("*.db") if _NAME.fullmatch(path.name))
+def spools_in(folder: Path, store_id: str | None = None) -> list[Path]:
+    """The files of all spools, or of a store's, whichever process has them."""
+    return sorted(folder.glob(f"*.{'*' if store_id is None else _key(store_id)}.spool"))
+
+
+def _key(store_id: str) -> str:
+    return blake2b(store_id.encode(), digest_size=8).hexdigest()
 
 
 def read_all(path: Path) -> list[Kept]:
     """Read a spool, whichever process has it."""
     with closing(_opened(path)) as db:
-        return [_read(row) for row in db.execute(f"{SELECT} ORDER BY number")]
+        return [_read(row) for row in db.execute("SELECT * FROM jobs ORDER BY number")]
 
 
 def change(path: Path, statement: str, *values: Any) -> int:
@@ -142,61 +136,49 @@ def _opened(path: Path) -> sqlite3.Connection:
 class Spool:
     """One spool, new or of an ended process, that this process locks. Threads may share it.
 
-    Raises OSError if it is in use, or cannot be opened; :data:`Error` if it is damaged.
+    Raises OSError if it is in use, or cannot be opened; sqlite3.Error if it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self.path, self._guard = path, native_lock()
-        self._lock = os.open(path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        self._lock = os.open(path.with_suffix(".lock"), os.O_RDWR)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._check_is_there()
             self._db = _opened(path)
+            self.change(RETRY)  # what its last process was refused
         except BaseException:
             self.unlock()
             raise
 
-    def _check_is_there(self) -> None:
-        """Another process may have sent it and removed its files before this one had the lock."""
-        if not os.fstat(self._lock).st_nlink or not self.path.exists():
-            self.path.with_suffix(".lock").unlink(missing_ok=True)
-            raise FileNotFoundError(f"{self.path} was sent and removed")
-
-    def put(self, store: str, jobs: Sequence[tuple[Job, Admission]]) -> None:
+    def put(self, jobs: Sequence[tuple[Job, Admission]]) -> None:
         """Keep jobs: all or none.
 
         One that ``is_new`` was surely not sent: the store has none of its id, or another job.
         """
         of_job, of_rules, now = attrgetter(*OF_JOB), attrgetter(*OF_RULES), time.time()
-        self.change(INSERT, ((store, now, *of_job(job), *of_rules(how)) for job, how in jobs))
+        self.change(INSERT, ((now, *of_job(job), *of_rules(how)) for job, how in jobs))
 
     def change(self, statement: str, rows: Iterable[Sequence[Any]] = ((),)) -> None:
         """Run a statement once for each of these rows of values: all or none."""
         with self._guard, self._db:
             self._db.executemany(statement, rows)
 
-    def waiting(self, store: str, after: int) -> list[Kept]:
+    def waiting(self, after: int) -> list[Kept]:
         """Read the first jobs behind a number, up to a hundred, that are to be sent."""
         kept, size = list[Kept](), 0
         with self._guard:
-            for row in self._db.execute(WAITING, (store, after, PUBLISHED_AT_ONCE)):
+            for row in self._db.execute(WAITING, (after, PUBLISHED_AT_ONCE)):
                 kept.append(_read(row))
                 size += len(kept[-1].job.payload)
                 if size >= BYTES_AT_ONCE:
                     break
         return kept
 
-    def counts(self, store: str) -> tuple[int, int, float | None]:
-        """Return how many of a store wait and were refused, and when the first was kept."""
+    def counts(self) -> tuple[int, int, float | None]:
+        """Return how many jobs wait and were refused, and when the first was kept."""
         with self._guard:
-            found: tuple[int, int, float] = self._db.execute(COUNTS, {"store": store}).fetchone()
+            found: tuple[int, int, float] = self._db.execute(COUNTS).fetchone()
         return found
-
-    def move_log(self) -> None:
-        """Move a long log into the file, while others use the spool."""
-        with suppress(FileNotFoundError):  # of an adopted spool, to which nothing was written
-            if self.path.with_suffix(".db-wal").stat().st_size > LOG_BYTES:
-                change(self.path, "PRAGMA wal_checkpoint")
 
     def close(self) -> None:
         """Leave it to another process; one that is empty is removed."""
@@ -205,7 +187,7 @@ class Spool:
                 is_empty = self._db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is None
                 self._db.close()
             if is_empty:
-                for end in (".db", ".db-wal", ".db-shm", ".lock"):
+                for end in (".spool", ".spool-wal", ".spool-shm", ".lock"):
                     self.path.with_suffix(end).unlink(missing_ok=True)
         finally:
             self.unlock()

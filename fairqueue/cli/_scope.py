@@ -69,8 +69,8 @@ def describe(names: Mapping[str, str | None]) -> str:
 
 
 def count_remaining(core: FairQueue, names: Mapping[str, str | None]) -> int | None:
-    """Count jobs that wait, are scheduled or run; None for a task, which has no counter."""
-    if names["task"] is not None:
+    """Count jobs that wait, are scheduled or run; None: no counter has just these."""
+    if names["task"] is not None or None not in {names["queue"], names["workspace"]}:
         return None
     if names["queue"] is not None:
         return core.depth(names["queue"], running=True)

@@ -6,17 +6,15 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, Settings
 from fairqueue.buffer.outages import Outages
 from fairqueue.buffer.spool import DROP, RETRY, Kept, change, checked_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue
 from fairqueue.cli._format import count_jobs, duration, printable, table
-
-T = TypeVar("T")
 
 HEAD = ("job", "workspace", "queue", "task", "refused", "kept for")
 
@@ -52,12 +50,11 @@ def _list(path: Path) -> Answer:
         for each in _kept(path)
     ]
     cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
-    return Answer(
-        {"jobs": rows}, table(HEAD, cells, right=HEAD[5:]) if rows else "No job is buffered."
-    )
+    text = table(HEAD, cells, right=HEAD[5:]) if rows else "No job is buffered."
+    return Answer({"jobs": rows}, text)
 
 
-def _each(path: Path, do: Callable[[Path], T]) -> Iterator[T]:
+def _each(path: Path, do: Callable[[Path], Any]) -> Iterator[Any]:
     """Do it to each file, and yield what that gives; one that is damaged holds up no other."""
     for spool in spools_in(path):
         try:
@@ -72,15 +69,15 @@ def _kept(path: Path) -> list[Kept]:
 
 def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
-    list(_each(path, lambda spool: change(spool, RETRY, core.store.store_id)))
-    settings = core.settings.model_copy(update={"buffer_path": path})
+    list(_each(path, lambda spool: change(spool, RETRY)))
+    before = len(_kept(path))
+    settings = Settings.load({**core.settings.given, "buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()
-    taken = sum(outages.counts()[:2])
     outages.send()
-    sent = taken - sum(outages.counts()[:2])
     outages.close()
     left = len(_kept(path))
+    sent = max(0, before - left)
     text = f"{count_jobs(sent)} sent, {left} left"
     text += ": of living processes, of another --url, or refused (list)" if left else ""
     return Answer({"sent": sent, "left": left}, text, code=int(left > 0))

@@ -12,17 +12,11 @@ from fairqueue.cli._choose import job_options
 from fairqueue.cli._command import Answer, confirm, on_queue, progress
 from fairqueue.cli._format import count_jobs, printable
 from fairqueue.cli._scope import count_remaining, describe
-
-OUTCOMES = {
-    Cancelled.REMOVED: "removed",
-    Cancelled.SIGNALLED: "running: its worker will stop it at the next lease renewal",
-    Cancelled.NOT_FOUND: "no such job: it has ended, is a dead letter, or never existed",
-}
+from fairqueue.operate.jobs import WHAT_BECAME
 
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--task-id", help="Another name for JOB.")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="The job's workspace. Alone: cancel all jobs of it.")
 @click.option("--task", help="With --all: only jobs of this task or actor.")
@@ -33,7 +27,6 @@ def cancel(
     core: FairQueue,
     *,
     job: str | None,
-    task_id: str | None,
     queue: str | None,
     workspace: str | None,
     task: str | None,
@@ -48,18 +41,16 @@ def cancel(
     """
     names = {"workspace": workspace, "queue": queue, "task": task}
     given = {kind: name for kind, name in names.items() if name is not None}
-    is_one = job is not None or task_id is not None
-    if not is_one and given and (everything or set(given) == {"workspace"}):
+    if job is None and given and (everything or set(given) == {"workspace"}):
         return _cancel_all(core, names, given, yes=yes)
-    if (job is None) == (task_id is None) or everything or task is not None:
+    if job is None or everything or task is not None:
         raise click.UsageError(
-            "pass a JOB or --task-id (--workspace and --queue are optional with either), "
-            "--workspace alone, or --all with one or more of --workspace, --queue and --task"
+            "pass a JOB (--workspace and --queue are optional with it), --workspace alone, or "
+            "--all with one or more of --workspace, --queue and --task"
         )
-    job = job or task_id or ""
     outcome = core.jobs.cancel(job, workspace=workspace, queue=queue)
-    text = f"{printable(job)}: {OUTCOMES[outcome]}"
     result = {"job": job, "outcome": outcome.value}
+    text = f"{printable(job)} {WHAT_BECAME[outcome]}"
     return Answer(result, text, 1 if outcome is Cancelled.NOT_FOUND else 0)
 
 

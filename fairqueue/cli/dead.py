@@ -32,7 +32,6 @@ filter_options = options(
     job_options,
     click.option("--reason", help="Only those that died for this reason."),
     click.option("--error", help="Only those whose reason or traceback contains this."),
-    click.option("--task-id", help="The one of this Celery task id or Dramatiq message id."),
     click.option("--since", help=f"Only those that died since {WHEN}."),
     click.option("--until", help=f"Only those that died until {WHEN}."),
 )
@@ -66,7 +65,7 @@ def count_(core: FairQueue, **chosen: Any) -> Answer:
 
 
 def _filter(given: Mapping[str, Any], job: str | None = None) -> DeadFilter:
-    return filter_of({**given, "job_id": job or given["task_id"]})
+    return filter_of({**given, "job_id": job})
 
 
 def _chosen(
@@ -93,17 +92,15 @@ def _as_dict(letter: DeadLetter) -> dict[str, Any]:
 
 
 @dead.command()
-@click.argument("job", required=False)
+@click.argument("job")
 @filter_options
 @on_queue
-def show(core: FairQueue, *, job: str | None, **chosen: Any) -> Answer:
-    """Show one dead JOB, or the one of --task-id: its arguments, its starts and its error."""
-    if job is None and not chosen["task_id"]:
-        raise click.UsageError("pass a JOB or --task-id")
+def show(core: FairQueue, *, job: str, **chosen: Any) -> Answer:
+    """Show one dead JOB: its arguments, its starts and its error."""
     found = next(_chosen(core, chosen, job), None)
     letter = found and core.dead.get(found.job.workspace, found.job.id)
     if letter is None:
-        raise _not_found(job or chosen["task_id"], chosen["workspace"])
+        raise _not_found(job, chosen["workspace"])
     of = letter.job
     why = core.views.why(of.id, workspace=of.workspace, queue=of.queue)
     status = why.job
@@ -140,7 +137,7 @@ def _not_found(job: str, workspace: str | None) -> Problem:
 def replay(core: FairQueue, *, rate: float | None, from_start: bool, **given: Any) -> Answer:
     """Re-enqueue dead jobs to their original queue.
 
-    Replay one JOB, the one of --task-id, or --all that match. With --rate the jobs are scheduled
+    Replay one JOB, or --all that match. With --rate the jobs are scheduled
     at that pace; the command does not wait for them. A task with durable steps goes on behind those
     that have finished, except with --from-start.
     """
@@ -153,7 +150,7 @@ def replay(core: FairQueue, *, rate: float | None, from_start: bool, **given: An
 @yes_option
 @on_queue
 def purge(core: FairQueue, **given: Any) -> Answer:
-    """Delete one dead JOB, the one of --task-id, or --all that match, for good."""
+    """Delete one dead JOB, or --all that match, for good."""
     return _act(core, core.dead.purge, "purged", "Delete {} for good?", **given)
 
 
@@ -169,9 +166,9 @@ def _act(
     **given: Any,
 ) -> Answer:
     """Act on one job, or on all that match; what is meant must be said, and one must be there."""
-    one, workspace = job or given["task_id"], given["workspace"]
-    if bool(one) == all_of_them:
-        raise click.UsageError("pass either a JOB, --task-id, or --all")
+    workspace = given["workspace"]
+    if bool(job) == all_of_them:
+        raise click.UsageError("pass either a JOB or --all")
     chosen, total = _filter(given, job), None
     where = "all workspaces" if workspace is None else printable(workspace)
     if all_of_them and not yes:
@@ -180,6 +177,6 @@ def _act(
         confirm(question.format(f"{count_jobs(total)} of {of}{where}"), yes=False)
     with progress(done, total) as advance:
         n = act(chosen, progress=advance)
-    if one and not n:
-        raise _not_found(one, workspace)
+    if job and not n:
+        raise _not_found(job, workspace)
     return Answer({"workspace": workspace, done: n}, f"{where}: {count_jobs(n)} {done}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,43 +10,29 @@ import click
 from fairqueue import FairQueue, Limit, Scope
 from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import moment, printable, table
+from fairqueue.cli._format import listed, printable
 from fairqueue.cli._scope import scope_options
-from fairqueue.tables import limit_value
+from fairqueue.tables import LIMITS, Column
 
-HEAD = ("limit", "value", "source", "stored")
-ALL_HEAD = ("scope", "name", *HEAD)
-NUMBERS = ("value",)
 SCOPES = {
     "queue_default": "default of queues",
     "observe": "enforce",
     "provider": "limit provider",
 }
+ALL = (
+    Column("scope", lambda row: SCOPES.get(row[2].scope, row[2].scope), kind="name"),
+    Column("name", lambda row: printable(row[2].name), kind="name"),
+    *LIMITS,
+)
 FLAGS = ("default", "total")
-
-
-def _row(
-    name: str, value: float | str, source: str, at: float | None, by: str | None
-) -> tuple[str, str, str, str]:
-    """Name, value and source of a limit, and when and by which process it was stored."""
-    stored = "–" if at is None else f"{moment(at)} by {printable(by or '')}"
-    return name, limit_value(name, value), source.replace("_", " "), stored
-
-
-def rows_of(limits: Mapping[str, Limit]) -> Iterable[tuple[str, str, str, str]]:
-    """Rows of a table of limits in force."""
-    return [
-        _row(name, one.value, one.source, one.stored_at, one.stored_by)
-        for name, one in limits.items()
-    ]
 
 
 def _in_force(core: FairQueue, scope: Scope) -> Answer:
     limits = core.limits.get(scope)
     by_name = {name: asdict(limit) for name, limit in limits.items()}
-    body = table(HEAD, rows_of(limits), right=NUMBERS) if limits else "no limit"
+    text = f"{scope}\n{listed(LIMITS, [*limits.items()], 'no limit')}"
     name = scope.name if scope.is_named else None
-    return Answer({"scope": scope.kind, "name": name, "limits": by_name}, f"{scope}\n{body}")
+    return Answer({"scope": scope.kind, "name": name, "limits": by_name}, text)
 
 
 @click.group()
@@ -74,15 +59,11 @@ def get(core: FairQueue, *, scope: Scope | None) -> Answer:
 def _all(core: FairQueue) -> Answer:
     found = core.limits.list()
     rows = [
-        [
-            SCOPES.get(of.scope, of.scope),
-            printable(of.name),
-            *_row(name, value, of.source, of.stored_at, of.stored_by),
-        ]
+        (name, Limit(value, of.source, of.stored_at, of.stored_by), of)
         for of in found
         for name, value in of.limits.items()
     ]
-    text = table(ALL_HEAD, rows, right=NUMBERS) if rows else "No limit is stored."
+    text = listed(ALL, rows, "No limit is stored.")
     return Answer({"limits": [asdict(stored) for stored in found]}, text)
 
 

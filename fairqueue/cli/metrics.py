@@ -33,13 +33,8 @@ def _address(_context: Any, _option: Any, value: str) -> str:
     callback=_address,
     help="The address to listen on; port 0: any that is free.",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(0, 1000),
-    help="Workspaces with a label of their own; others are summed up. Default: 20.",
-)
 @connection_options
-def metrics(*, url: str, namespace: str | None, bind: str, top: int | None) -> None:
+def metrics(*, url: str, namespace: str | None, bind: str) -> None:
     """Serve numbers for Prometheus: what waits, could run, runs and is paused.
 
     One process is enough for a namespace. What happens, such as waits and failures, is served by
@@ -47,7 +42,7 @@ def metrics(*, url: str, namespace: str | None, bind: str, top: int | None) -> N
     """
     with opened_queue(url, namespace) as core:
         try:
-            server = serve([collector(core, workspaces=top)], bind)
+            server = serve([collector(core)], bind)
         except ModuleNotFoundError as error:
             raise BadUsage(MISSING.format(error.name)) from None
         except ConfigurationError as error:

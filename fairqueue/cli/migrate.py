@@ -77,10 +77,10 @@ def celery(
         near = move.open_lists(core_url(ours), layout)
         far = move.open_lists(stock_url(theirs), layout)
         if back:
-            found = _back(move.MoveBack(core, near, far), queues, dry_run=dry_run)
+            found = _moved(move.MoveBack(core, near, far), queues, dry_run=dry_run)
         else:
             holders = [] if take_held else _holders(move, theirs, layout, far)
-            found = _in(move.MoveIn(far, near, core), holders, queues, dry_run=dry_run)
+            found = _moved(move.MoveIn(far, near, core), holders, queues, dry_run=dry_run)
     result = {**found.as_dict(), "back": back, "dry_run": dry_run}
     Answer(result, _summary(found, dry_run=dry_run)).print(as_json=as_json)
     if not found.complete and not dry_run:
@@ -113,20 +113,13 @@ def _holders(move: ModuleType, url: str, layout: Any, lists: Any) -> list[str]:
     return found
 
 
-def _in(move: Any, holders: list[str], queues: tuple[str, ...], *, dry_run: bool) -> Any:
-    found = move.survey(holders, queues)
+def _moved(move: Any, *what: Any, dry_run: bool) -> Any:
+    """Count the jobs, or move them."""
+    found = move.survey(*what)
     if dry_run:
         return found
-    with progress("moving in", sum(found.queues.values())) as advance:
-        return move.run(holders, queues, advance)
-
-
-def _back(move: Any, queues: tuple[str, ...], *, dry_run: bool) -> Any:
-    found = move.survey(queues)
-    if dry_run:
-        return found
-    with progress("moving back", sum(found.queues.values())) as advance:
-        return move.run(queues, advance)
+    with progress("moving", sum(found.queues.values())) as advance:
+        return move.run(*what, advance)
 
 
 def _summary(found: Any, *, dry_run: bool) -> str:
@@ -136,33 +129,17 @@ def _summary(found: Any, *, dry_run: bool) -> str:
     ]
     total = f"in all: {count_jobs(sum(found.queues.values()))} {verb}"
     lines.append(f"{total}, {found.scheduled:,} of them scheduled, {found.held:,} held by workers")
-    lines.extend(
-        text.format(count_jobs(count), "would move" if dry_run else "moved")
-        for count, text in _remaining(found)
-        if count
+    verb, holders = "would move" if dry_run else "moved", ", ".join(map(printable, found.holders))
+    to_default = f"{verb} to the default workspace"
+    remaining = (
+        (found.unread, f"{to_default}: their workspace could not be determined"),
+        (found.without_workspace, f"{to_default}: they name none; check workspace_from"),
+        (found.left_held, f"held by live old workers ({holders}): stop those and run this again"),
+        (found.left_unknown, "left unacknowledged: no binding names their queue"),
+        (
+            found.running,
+            "still running: run this again when they have finished, to move what they publish",
+        ),
     )
+    lines += [f"{count_jobs(count)} {text}" for count, text in remaining if count]
     return "\n".join(lines)
-
-
-def _remaining(found: Any) -> Iterator[tuple[int, str]]:
-    holders = ", ".join(map(printable, found.holders))
-    yield (
-        found.unread,
-        "{} {} to the default workspace: their workspace could not be determined",
-    )
-    yield (
-        found.without_workspace,
-        "{} {} to the default workspace: they name none; check workspace_from",
-    )
-    yield (
-        found.left_held,
-        f"{{}} held by live old workers ({holders}): stop those workers and run this again",
-    )
-    yield (
-        found.left_unknown,
-        "{} left unacknowledged: no binding names their queue",
-    )
-    yield (
-        found.running,
-        "{} still running: run this again when they have finished, to move what they publish",
-    )

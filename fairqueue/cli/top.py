@@ -18,6 +18,7 @@ from fairqueue.cli._format import printable
 
 MISSING = "top needs rich: pip install 'fairqueue[dashboard]' ({} is missing)"
 NO_TERMINAL = "top needs a terminal: use fairqueue stats, which prints once, or stats --watch"
+EVERY_SECONDS = 2.0
 KEYS = {
     b"\x1b[A": "up",
     b"\x1b[B": "down",
@@ -32,15 +33,8 @@ KEYS = {
 
 
 @click.command()
-@click.option(
-    "--every",
-    default=2.0,
-    show_default=True,
-    type=click.FloatRange(0.5, 3600),
-    help="Seconds from one look to the next.",
-)
 @connection_options
-def top(*, url: str, namespace: str | None, every: float) -> None:
+def top(*, url: str, namespace: str | None) -> None:
     """Watch the workspaces live: what runs and waits, limits, shares, and states.
 
     Keys: arrows choose a row, s sorts, / filters, p pauses, r resumes, Enter tells why its jobs
@@ -61,9 +55,9 @@ def top(*, url: str, namespace: str | None, every: float) -> None:
             looked = time.monotonic()
             while not board.is_done:
                 live.update(board.shown(live.console.height), refresh=True)
-                for key in pressed(sys.stdin.fileno(), looked + every - time.monotonic()):
+                for key in pressed(sys.stdin.fileno(), looked + EVERY_SECONDS - time.monotonic()):
                     board.press(key)
-                if time.monotonic() - looked >= every:
+                if time.monotonic() - looked >= EVERY_SECONDS:
                     board.look()
                     looked = time.monotonic()
 

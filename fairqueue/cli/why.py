@@ -10,39 +10,28 @@ import click
 from fairqueue import FairQueue, JobState, Scope, Why
 from fairqueue.cli._choose import hint_at_unseen
 from fairqueue.cli._command import Answer, on_queue
-from fairqueue.cli._format import count_jobs, printable, table
+from fairqueue.cli._format import count_jobs, listed, printable
 from fairqueue.cli._typed import as_typed
-from fairqueue.cli.limits import HEAD, NUMBERS, rows_of
 from fairqueue.explained import explain_called, explain_runs, explain_state, explain_wait
 from fairqueue.messages import Arguments, shown
 from fairqueue.plain import moment
+from fairqueue.tables import LIMITS
 
 RUNS = 20
 
 
 @click.command()
-@click.argument("job", required=False)
-@click.option("--task-id", help="Another name for JOB.")
+@click.argument("job")
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Look for a dead job in this workspace only.")
 @on_queue
-def why(
-    core: FairQueue,
-    *,
-    job: str | None,
-    task_id: str | None,
-    queue: str | None,
-    workspace: str | None,
-) -> Answer:
+def why(core: FairQueue, *, job: str, queue: str | None, workspace: str | None) -> Answer:
     """Explain why a job waits.
 
     The output has what blocks the job, since when, until when, and what is ahead of it, its
     arguments and its starts. JOB is its id, or its Celery task id or Dramatiq message id. Exit code
     1: there is no such job.
     """
-    if (job is None) == (task_id is None):
-        raise click.UsageError("pass either a JOB or --task-id")
-    job = job or task_id
     found = core.views.why(job, queue=queue, workspace=workspace)
     is_unknown = found.state is JobState.UNKNOWN
     called, runs = Arguments(), core.history.list(job_id=job, most=RUNS)
@@ -69,7 +58,7 @@ def workspace(core: FairQueue, *, name: str) -> Answer:
         _hint_where_its_jobs_may_be(core, name)
     lines = [explain_state(found), *([f"it is {pause}"] if pause else [])]
     if limits:
-        lines += ["", table(HEAD[:3], [row[:3] for row in rows_of(limits)], right=NUMBERS), ""]
+        lines += ["", listed(LIMITS[:3], [*limits.items()], ""), ""]
     lines += map(as_typed, explain_wait(found))
     of_limits = {limit: asdict(of) for limit, of in limits.items()}
     return Answer({**_as_dict(found), "limits": of_limits, "pause": pause}, "\n".join(lines))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairqueue._types import Cancelled
 from fairqueue.dashboard._pages import CHOICES, View, edited, given, scope_of
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.dead import EVERY, filter_of
+from fairqueue.operate.jobs import WHAT_BECAME
 from fairqueue.plain import count_jobs, counted, printable
 from fairqueue.rows import DeadFilter
 
@@ -67,17 +67,10 @@ def _purge_dead(view: View, form: Form) -> str:
     return f"{count_jobs(view.queue.dead.purge(one))} deleted."
 
 
-CANCELLED = {
-    Cancelled.REMOVED: "was removed before it started.",
-    Cancelled.SIGNALLED: "is running; its worker learns of the cancel at its next renewal.",
-    Cancelled.NOT_FOUND: "neither waits nor runs any more.",
-}
-
-
 def _cancel(view: View, form: Form) -> str:
     job = given(form, "id", "the id of a job")
     where = {name: form.get(name) or None for name in ("workspace", "queue")}
-    return f"Job {printable(job)} {CANCELLED[view.queue.jobs.cancel(job, **where)]}"
+    return f"Job {printable(job)} {WHAT_BECAME[view.queue.jobs.cancel(job, **where)]}."
 
 
 def _cancel_matching(view: View, form: Form) -> str:

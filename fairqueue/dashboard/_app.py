@@ -19,7 +19,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
 from fairqueue._queue import FairQueue
-from fairqueue._types import Scope
 from fairqueue.dashboard import _layout
 from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize, Tokens
 from fairqueue.dashboard._actions import ACTIONS
@@ -34,6 +33,7 @@ MOST_NOTICE = 300
 EVERY_SECONDS = 2.0
 """How often an open page is updated."""
 SIGNED_OUT = "You may not look at this any more: sign in again."
+NO_SUCH_PAGE = {"Not Found": "There is no such page."}
 FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -46,9 +46,7 @@ def app(
     token: Tokens = None,
     read_token: Tokens = None,
     authorize: Authorize | None = None,
-    read_only: bool = False,
     allow_anyone: bool = False,
-    label: str = "",
 ) -> Starlette:
     """Return the dashboard of a queue, or of the one at this URL, as an ASGI app.
 
@@ -59,13 +57,12 @@ def app(
     coroutine function.
     :func:`only_this_host` is one, for a browser on the same host. Without any of them,
     ``allow_anyone`` makes each visitor an operator: the application around it must refuse all
-    others. ``read_only`` makes every visitor a reader. ``label`` stands in the head of each page.
-    ConfigurationError: no rule for visitors was given, or a token is too short.
+    others. ConfigurationError: no rule for visitors was given, or a token is too short.
 
     A queue that is passed stays open when the app ends; one made of a URL stores no limits.
     """
-    access = Access(token, read_token, authorize, read_only, allow_anyone)
-    return _dashboard(queue, access, label=label)
+    access = Access(token, read_token, authorize, allow_anyone)
+    return _dashboard(queue, access)
 
 
 def several(
@@ -74,7 +71,6 @@ def several(
     token: Tokens = None,
     read_token: Tokens = None,
     authorize: Authorize | None = None,
-    read_only: bool = False,
     allow_anyone: bool = False,
 ) -> Starlette:
     """Return one dashboard of several queues by name, each below ``/NAME/``, as an ASGI app.
@@ -90,7 +86,7 @@ def several(
             )
     if not queues:
         raise ConfigurationError("the dashboard has no queue: name one or more")
-    access = Access(token, read_token, authorize, read_only, allow_anyone)
+    access = Access(token, read_token, authorize, allow_anyone)
     names = tuple(queues)
     apps = {
         name: _dashboard(queue, access, name=name, names=names) for name, queue in queues.items()
@@ -200,13 +196,6 @@ class _Dashboard:
             "the name of a workspace or task, a job's id, or a part of an error",
         ).strip()
         path = await run_in_threadpool(find, self._view, text)
-        if path is None:
-            hint = await run_in_threadpool(self._view.hint, Scope.workspace(text))
-            said = (
-                f"Nothing has this name: {hint}; no job or task has it, and no error of the first "
-                "3,000 dead letters."
-            )
-            return self._problem(request, said, 404)
         return RedirectResponse(f"{base_of(request)}{path}", 303)
 
     async def _act(self, request: Request) -> Response:
@@ -257,7 +246,7 @@ class _Dashboard:
     async def _failed(self, request: Request, error: Exception) -> Response:
         """Describe an error in a sentence."""
         if isinstance(error, HTTPException):
-            text = "There is no such page." if error.status_code == 404 else error.detail  # noqa: PLR2004
+            text = NO_SUCH_PAGE.get(error.detail, error.detail)
             return self._problem(request, text, error.status_code)
         return self._problem(
             request, str(error), 503 if isinstance(error, StoreUnavailable) else 400

@@ -4,62 +4,44 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
+from fairqueue import audit
 from fairqueue._queue import FairQueue
-from fairqueue._stores.engine import Remark
-from fairqueue.audit import Finding, Repair
 from fairqueue.errors import FairQueueError
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """The result of the last look."""
-
-    is_running: bool = False
-    remarks: Sequence[Remark] = ()
-    findings: Sequence[Finding] | None = None
-    """None: there was no look yet, or it failed."""
-    repairs: Sequence[Repair] | None = ()
-    """None: a repair runs now."""
-    error: str = ""
-    finished: float | None = None
-    """By this process's monotonic clock."""
-    seconds: float = 0.0
-    """How long it took."""
-
-    @property
-    def age(self) -> float | None:
-        """Seconds since it ended."""
-        return None if self.finished is None else time.monotonic() - self.finished
-
-
 class Checkup:
-    """Runs at most one look at a time."""
+    """Runs at most one look at a time, and keeps what the last one has found."""
 
     def __init__(self, queue: FairQueue) -> None:
         self._queue, self._lock = queue, threading.Lock()
-        self.last = Checked()
+        self.does = ""
+        """What it does now."""
+        self.found: audit.Checkup | None = None
+        self.error = ""
+        self.seconds = self._ended = 0.0
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last look ended."""
+        return time.monotonic() - self._ended
 
     def begin(self, *, repair: bool = False) -> bool:
         """Start a look, or a repair and a look; False: one is under way."""
         with self._lock:
-            if self.last.is_running:
+            if self.does:
                 return False
-            self.last = Checked(is_running=True, repairs=None if repair else ())
-        run = partial(self.run, repair=repair)
+            self.does, self.found = "mends" if repair else "reads every key", None
+        run = partial(self._run, repair=repair)
         threading.Thread(target=run, name="fairqueue-checkup", daemon=True).start()
         return True
 
-    def run(self, *, repair: bool = False) -> None:
-        """Look, or mend and look, and keep what was found."""
-        began, checked = time.monotonic(), Checked()
+    def _run(self, *, repair: bool) -> None:
+        began, self.error = time.monotonic(), ""
         try:
-            found = self._queue.doctor.checkup(repair=repair)
-            checked = Checked(remarks=found.remarks, findings=found.findings, repairs=found.repairs)
+            self.found = self._queue.doctor.checkup(repair=repair)
         except FairQueueError as failure:
-            checked = Checked(error=str(failure))
-        now = time.monotonic()
-        self.last = replace(checked, finished=now, seconds=now - began)
+            self.error = str(failure)
+        self._ended = time.monotonic()
+        self.seconds, self.does = self._ended - began, ""

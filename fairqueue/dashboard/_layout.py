@@ -14,7 +14,6 @@ from starlette.requests import Request
 from fairqueue import tables
 from fairqueue._types import Scope
 from fairqueue.audit import remedy_of
-from fairqueue.dashboard import _pictures
 from fairqueue.dashboard._access import Role
 from fairqueue.dashboard._guard import base_of
 from fairqueue.dashboard._pages import PAGES, Context, View
@@ -97,8 +96,6 @@ ENVIRONMENT.filters |= {
     "cut": lambda text: _cut(text, MOST_OF_NAME),
 }
 ENVIRONMENT.globals |= {
-    "bar": _pictures.bar,
-    "span": _pictures.span,
     "state_of": state_of,
     "navigation": NAVIGATION,
     "version": VERSION,
@@ -125,7 +122,6 @@ def context_of(request: Request, view: View, *, path: str) -> Context:
         "section": INSIDE.get(path, path),
         "back": f"{path}?{urlencode(query)}" if query else path,
         "title": PAGES[path].title if path in PAGES else "fairqueue",
-        "label": view.label,
         "namespace": view.queue.settings.namespace,
         "csrf": visitor["csrf"],
         "is_operator": visitor["role"] is Role.OPERATOR,

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
+from starlette.exceptions import HTTPException
+
 from fairqueue._queue import FairQueue
 from fairqueue._settings import LIMITS
 from fairqueue._types import Delivery, JobState, Scope
@@ -33,6 +35,8 @@ from fairqueue.explained import (
 from fairqueue.messages import last_line, masked, shown
 from fairqueue.operate.activity import Windows
 from fairqueue.operate.dead import filter_of
+from fairqueue.operate.jobs import locate
+from fairqueue.operate.unseen_names import hint_of_unseen, is_used
 from fairqueue.plain import seconds_in
 from fairqueue.rows import DeadFilter, DeadPage, Overview
 from fairqueue.shares import ORDERS, shares_of, state_of
@@ -61,6 +65,7 @@ CURES = {
     "worker": ("/workers", "Workers"),
 }
 """Where each kind of blocker is ended."""
+NOT_FOUND = "no job or task has it, and no error of the first 3,000 dead letters."
 T = TypeVar("T")
 Query = Mapping[str, str]
 Context = dict[str, Any]
@@ -82,7 +87,6 @@ class View:
     queue: FairQueue
     checkup: Checkup
     remembered: Remembered
-    label: str = ""
     name: str = ""
     """Its name among several queues."""
     names: tuple[str, ...] = ()
@@ -157,7 +161,7 @@ def scope_of(given: Query) -> Scope:
 
 def edited(scope: Scope) -> tuple[str, ...]:
     """The limits that may be set there."""
-    return tuple(LIMITS[checked_scope(scope)[0]].model_fields)
+    return tuple(LIMITS[checked_scope(scope)[0]])
 
 
 def given(query: Query, field: str, what: str) -> str:
@@ -263,41 +267,43 @@ def _position(position: QueuePosition, found: Why) -> Context:
     }
 
 
-def _listing(columns: Sequence[Column], empty: str, pauses: str = "") -> Context:
-    """Say how a list is laid out; ``pauses``: what its rows are, where these may be paused."""
-    told = {"columns": columns, "empty": empty, "pauses": pauses, "order": ""}
-    return told | {"where": {}, "fields": ()}
+def _list(
+    columns: Sequence[Column], rows: Sequence[Any], query: Query, empty: str, **more: Any
+) -> Context:
+    """Return a page of a list; ``pauses`` says what its rows are, where these may be paused."""
+    told = {"columns": columns, "empty": empty, "pauses": "", "order": "", "where": {}}
+    return told | {"fields": ()} | _paged(rows, query) | more
 
 
 def _queues(view: View, query: Query) -> Context:
     rows = view.once("queues", view.queue.views.queues)
     demand = view.remembered.get("demand", partial(view.queue.views.demand, rows), times=10)
-    return _listing(of_queues(demand), "There are no queues.", "queue") | _paged(rows, query)
+    return _list(of_queues(demand), rows, query, "There are no queues.", pauses="queue")
 
 
 def _tasks(view: View, query: Query) -> Context:
     rows = view.once("tasks", view.queue.views.tasks)
     rows = sorted(rows, key=lambda row: (-row.running, row.task))
-    order = {"order": ": those that run most, then by name"}
-    return _listing(TASKS, "There are no tasks.", "task") | _paged(rows, query) | order
+    order = ": those that run most, then by name"
+    return _list(TASKS, rows, query, "There are no tasks.", pauses="task", order=order)
 
 
 def _workers(view: View, query: Query) -> Context:
     """Show those of a day: the silent ones first, those that have stopped last."""
     rows = view.once("every worker", partial(view.queue.views.workers, gone=True))
     rows = sorted(rows, key=lambda row: ("silent", "alive", "stopped").index(state_of_worker(row)))
-    order = {"order": ": silent ones first, stopped ones last"}
-    return _listing(WORKERS, "No worker was seen within a day.") | _paged(rows, query) | order
+    order = ": silent ones first, stopped ones last"
+    return _list(WORKERS, rows, query, "No worker was seen within a day.", order=order)
 
 
 def _pauses(view: View, query: Query) -> Context:
     rows = view.once("pauses", view.queue.pauses.list)
-    return _listing(PAUSES, "Nothing is paused or draining.") | _paged(rows, query)
+    return _list(PAUSES, rows, query, "Nothing is paused or draining.")
 
 
 def _acts(view: View, query: Query) -> Context:
     rows = view.once("acts", view.queue.acts.list)
-    return _listing(ACTS, "No operator has done anything.") | _paged(rows, query)
+    return _list(ACTS, rows, query, "No operator has done anything.")
 
 
 def _history(view: View, query: Query) -> Context:
@@ -305,15 +311,13 @@ def _history(view: View, query: Query) -> Context:
     read = partial(view.queue.history.list, most=MOST_HISTORY, **where)
     rows = view.once(f"finished {sorted(where.items())}", read)
     empty = "No such run is kept: workers with the setting history=N keep the last that ended."
-    listing = _listing(HISTORY, empty) | _paged(rows, query)
-    return listing | {"where": where, "fields": HISTORY_FIELDS}
+    return _list(HISTORY, rows, query, empty, where=where, fields=HISTORY_FIELDS)
 
 
 def _schedules(view: View, query: Query) -> Context:
     rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
     within = sum(not row.paused and (row.next or 0) < time.time() + 3600 for row in rows)
-    listing = _listing(SCHEDULES, "There is no schedule.") | _paged(rows, query)
-    return listing | {"within": within}
+    return _list(SCHEDULES, rows, query, "There is no schedule.", within=within)
 
 
 def _limits(view: View, query: Query) -> Context:
@@ -344,21 +348,25 @@ def _running(view: View, query: Query) -> Context:
         if asked["stuck"] is None:
             raise ConfigurationError(f"stuck must be a time such as 10m, not {where['stuck']!r}")
     found = view.queue.views.running(**asked)
-    return {"found": found, "where": where, "may_cancel": view.cancellable(where)}
+    return {"found": found, "where": where, "may_cancel": partial(view.cancellable, where)}
 
 
 def _waiting(view: View, query: Query) -> Context:
     where, cursor = _choice(query), query.get("cursor", "")
     page = view.queue.views.waiting(**where, cursor=cursor, n=PAGE)  # type: ignore[arg-type]
-    return {"page": page, "where": where, "may_cancel": view.cancellable(where)}
+    return {"page": page, "where": where, "may_cancel": partial(view.cancellable, where)}
 
 
 def _dead(view: View, query: Query) -> Context:
     where, cursor = _choice(query, *DEAD_FIELDS), query.get("cursor", "")
     overview = view.overview()
-    page = counted = view.dead(where, cursor, PAGE, payloads=True)
-    if where and (cursor or page.cursor):
-        counted = view.dead(where, "", MOST_COUNTED, payloads=False)
+    page = view.dead(where, cursor, PAGE, payloads=True)
+
+    def counted() -> DeadPage:
+        if cursor or page.cursor:
+            return view.dead(where, "", MOST_COUNTED, payloads=False)
+        return page
+
     return {
         "where": where,
         "fields": (*CHOICES, *DEAD_FIELDS),
@@ -423,10 +431,10 @@ def _attempts(found: Why) -> list[Context]:
 
 
 def _doctor(view: View, _: Query) -> Context:
-    checked = view.checkup.last
-    mendable = sum(can_be_mended(finding) for finding in checked.findings or ())
+    found = view.checkup.found
+    mendable = sum(can_be_mended(finding) for finding in found.findings) if found else 0
     set_aside = view.overview().set_aside
-    return {"checked": checked, "set_aside": set_aside, "mendable": mendable}
+    return {"checked": view.checkup, "found": found, "set_aside": set_aside, "mendable": mendable}
 
 
 PAGES: dict[str, Page] = {
@@ -451,17 +459,21 @@ PAGES: dict[str, Page] = {
 }
 
 
-def find(view: View, text: str) -> str | None:
-    """Return the page of the workspace, job, task or error of this name; None: there is none."""
-    queue = view.queue
-    if view.hint(Scope.workspace(text)) is None:
-        return f"/workspace?{urlencode({'name': text})}"
-    found = queue.views.why(text)
-    if found.state is not JobState.UNKNOWN or queue.history.list(job_id=text, most=1):
-        where = {"workspace": found.workspace} if found.workspace else {}
+def find(view: View, text: str) -> str:
+    """Return the page of the workspace, job, task or error of this name; 404: there is none."""
+    queue, of_workspace = view.queue, f"/workspace?{urlencode({'name': text})}"
+    if is_used(queue.store, Scope.workspace(text)):
+        return of_workspace
+    names = list[str]()
+    job = locate(queue.store, text, workspace=None, queue=None, names=names)
+    if job or queue.history.list(job_id=text, most=1):
+        where = {"workspace": job.workspace} if job else {}
         return f"/job?{urlencode({'id': text, **where})}"
-    if queue.views.hint(Scope.task(text)) is None:
+    if is_used(queue.store, Scope.task(text)):
         return f"/limits?{urlencode({'scope': 'task', 'name': text})}"
     if queue.dead.look(DeadFilter(error=text), n=1).letters:
         return f"/dead?{urlencode({'error': text})}"
-    return None
+    hint = hint_of_unseen(queue.store, "workspace", text, in_use=[names])
+    if hint is None:
+        return of_workspace
+    raise HTTPException(404, f"Nothing has this name: {hint}; {NOT_FOUND}")

@@ -1,7 +1,4 @@
-"""Pictures of the last hour, as SVG: areas of shares, and lines of what happened.
-
-An SVG stretches to its frame, so its text is only read aloud; the labels around it are HTML.
-"""
+"""Pictures of the last hour: areas of shares, and lines of what happened. A template draws them."""
 
 from __future__ import annotations
 
@@ -10,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 
-from markupsafe import Markup, escape
-
 from fairqueue._activity import HAPPENINGS, Activity
 from fairqueue.operate.activity import Windows
 from fairqueue.plain import duration
 
-WIDTH, HEIGHT = 720.0, 100.0
+WIDTH, HEIGHT = 720.0, 100.0  # as the template has it
 COLOURS = 7
 """Workspaces with a colour of their own; the others share one."""
 WORKED = HAPPENINGS.index("milliseconds")
 Point = tuple[float, float]
+Shape = tuple[str, str]
+"""The class of an area or a line, and its points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,12 @@ class Picture:
     """A picture, its scale, and its colours."""
 
     title: str
-    svg: Markup
+    told: str
+    """What is read aloud."""
+    legend: tuple[Entry, ...]
+    areas: tuple[Shape, ...]
+    lines: tuple[Shape, ...] = ()
     top: str = ""
-    legend: tuple[Entry, ...] = ()
     is_empty: bool = False
 
 
@@ -54,32 +54,8 @@ class Line:
     value: Callable[[Activity], float | None]
 
 
-def _area(tops: Sequence[Point], bottoms: Sequence[Point], css: str) -> str:
-    points = " ".join(f"{x:g},{y:g}" for x, y in [*tops, *reversed(bottoms)])
-    return f'<polygon class="{css}" points="{points}"/>'
-
-
-def _svg(title: str, told: str, shapes: Iterator[str]) -> Markup:
-    """A picture, with its text for screen readers."""
-    lines = "".join(
-        f'<line class="grid" x1="0" x2="{WIDTH:g}" y1="{y:g}" y2="{y:g}"/>'
-        for y in (0.0, HEIGHT / 2, HEIGHT)
-    )
-    return Markup(  # noqa: S704 - made of numbers, and of this module's own and escaped words
-        f'<svg class="picture" role="img" preserveAspectRatio="none" '
-        f'viewBox="0 0 {WIDTH:g} {HEIGHT:g}"><title>{escape(title)}</title>'
-        f"<desc>{escape(told)}</desc>{lines}{''.join(shapes)}</svg>"
-    )
-
-
-def span(begin: float, end: float) -> Markup:
-    """A bar from one part of the whole to another, such as 0.25 and 0.5."""
-    width = max(0.01, end - begin)
-    return Markup(  # noqa: S704 - made of numbers
-        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="back" width="100" height="8"/><rect class="fill" '
-        f'x="{100 * min(begin, 1 - width):.1f}" width="{100 * width:.1f}" height="8"/></svg>'
-    )
+def _text(points: Sequence[Point]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in points)
 
 
 def round_up_seconds(value: float) -> float:
@@ -113,11 +89,11 @@ def shares(hour: Windows) -> Picture:
     legend += [Entry("other", None, others / of_all)] if others > 0 else []
     title = "Shares of the worker time"
     told = ", ".join(f"{entry.name or 'others'} {entry.value:.0%}" for entry in legend)
-    svg = _svg(title, told, _layers([minutes[at] for at in sorted(minutes)], named))
-    return Picture(title, svg, legend=tuple(legend), is_empty=not of_all)
+    areas = tuple(_layers([minutes[at] for at in sorted(minutes)], named))
+    return Picture(title, told, tuple(legend), areas, is_empty=not of_all)
 
 
-def _layers(minutes: Sequence[dict[str | None, float]], named: Sequence[str]) -> Iterator[str]:
+def _layers(minutes: Sequence[dict[str | None, float]], named: Sequence[str]) -> Iterator[Shape]:
     below = [0.0] * len(minutes)
     totals = [sum(minute.values()) or 1.0 for minute in minutes]
     for n, name in enumerate([*named, None]):
@@ -128,8 +104,8 @@ def _layers(minutes: Sequence[dict[str | None, float]], named: Sequence[str]) ->
         if name is None:
             above = [1.0 if any(minute.values()) else 0.0 for minute in minutes]
         if above != below:
-            css = "other" if name is None else f"c{n}"
-            yield _area(_points(above), _points(below), css)
+            outline = _points(above) + _points(below)[::-1]
+            yield "other" if name is None else f"c{n}", _text(outline)
         below = above
 
 
@@ -155,18 +131,12 @@ def lines(
     tops = {line.name: max(found, default=0.0) for line, found in values.items()}
     top = scale(max(tops.values()))
     told = ", ".join(f"{name}: at most {text(most)}" for name, most in tops.items())
-    svg = _svg(title, told, _curves(values, top))
     legend = tuple(Entry(line.css, line.name, tops[line.name]) for line in drawn)
-    return Picture(title, svg, text(top), legend, is_empty=not any(tops.values()))
-
-
-def _curves(values: dict[Line, list[float]], top: float) -> Iterator[str]:
-    for n, (line, found) in enumerate(values.items()):
-        points = _points([value / top for value in found])
-        if not n:
-            yield _area(points, _points([0.0] * len(found)), "tint")
-        words = " ".join(f"{x:g},{y:g}" for x, y in points)
-        yield f'<polyline class="line {line.css}" points="{words}"/>'
+    points = {line: _points([value / top for value in found]) for line, found in values.items()}
+    below = [(WIDTH, HEIGHT), (0.0, HEIGHT)]
+    areas = (("tint", _text(points[drawn[0]] + below)),)
+    curves = tuple((line.css, _text(found)) for line, found in points.items())
+    return Picture(title, told, legend, areas, curves, text(top), is_empty=not any(tops.values()))
 
 
 def of_activity(rows: Sequence[Activity]) -> list[Picture]:
@@ -198,18 +168,3 @@ def of_activity(rows: Sequence[Activity]) -> list[Picture]:
             [Line("l0", "running", lambda row: row.worker_seconds / row.seconds)],
         ),
     ]
-
-
-def bar(value: float, mark: float | None = None) -> Markup:
-    """A bar of the length ``value``, of 1, with a mark at the one that would be fair."""
-    tick = "" if mark is None else f'<rect class="tick" x="{_clip(mark) - 0.6:.1f}" width="1.2"'
-    tick += ' y="0" height="8"/>' if tick else ""
-    return Markup(  # noqa: S704 - made of numbers
-        '<svg class="bar" aria-hidden="true" viewBox="0 0 100 8" preserveAspectRatio="none">'
-        '<rect class="back" width="100" height="4" y="2" rx="2"/>'
-        f'<rect class="fill" width="{_clip(value):.1f}" height="4" y="2" rx="2"/>{tick}</svg>'
-    )
-
-
-def _clip(value: float) -> float:
-    return 100 * min(1.0, max(0.0, value))

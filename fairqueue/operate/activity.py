@@ -64,26 +64,12 @@ class Activities:
         return sorted(rows, key=lambda row: (row.name is None, -row.starts, -row.rejections))
 
     def series(
-        self,
-        by: By | None = None,
-        *,
-        since: float = HOUR,
-        of: Sequence[Scope] = (),
-        read: Windows | None = None,
+        self, *, since: float = HOUR, of: Sequence[Scope] = (), read: Windows | None = None
     ) -> list[Activity]:
-        """Return a row for each minute, beyond 3 hours for each hour, the oldest first.
-
-        ``by``: one for each workspace, queue or task that is seen in it.
-        """
-        windows, seconds = self._windows(since, by and KINDS.index(by), of, read)
-        span = seconds / len(windows)
-        if by is None:
-            windows = {at: windows[at] or {None: [NOTHING]} for at in windows}
-        return [
-            _row(name, at, span, counts)
-            for at in sorted(windows)
-            for name, counts in windows[at].items()
-        ]
+        """Return a row for each minute, beyond 3 hours for each hour, the oldest first."""
+        windows, seconds = self._windows(since, None, of, read)
+        rows = {at: windows[at].get(None, [NOTHING]) for at in sorted(windows)}
+        return [_row(None, at, seconds / len(windows), counts) for at, counts in rows.items()]
 
     def _windows(
         self, since: float, by: int | None, of: Sequence[Scope], read: Windows | None

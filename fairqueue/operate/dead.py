@@ -15,7 +15,7 @@ from fairqueue._stores.store import StoreBase
 from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
-from fairqueue.messages import HIDDEN, last_line, masked
+from fairqueue.messages import HIDDEN, LISTED_BYTES, last_line, masked
 from fairqueue.operate.progress import Progress, ignore
 from fairqueue.plain import WHEN, printable, time_in
 from fairqueue.rows import DeadCount, DeadFilter, DeadPage
@@ -114,14 +114,17 @@ class DeadLetters:
             cursor = place
         return DeadPage(tuple(found), "")
 
-    def _places(self, chosen: DeadFilter, **how: Any) -> Iterator[row_readers.LetterAt]:
+    def _places(
+        self, chosen: DeadFilter, *, payloads: bool = False, cursor: str = ""
+    ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching letters; a reason may be as it is shown, without its secrets."""
-        wanted = _checked(chosen)
-        if HIDDEN not in chosen.reason:
-            return self._connected().choose_dead(wanted, **how)
-        found = self._connected().choose_dead(replace(wanted, reason=""), **how)
+        wanted, hides = _checked(chosen), HIDDEN in chosen.reason
+        wanted = replace(wanted, reason="") if hides else wanted
+        most = LISTED_BYTES * payloads
         return (
-            one for one in found if not one.letter or masked(one.letter.reason) == chosen.reason
+            one
+            for one in self._connected().choose_dead(wanted, payloads=most, cursor=cursor)
+            if not (hides and one.letter) or masked(one.letter.reason) == chosen.reason
         )
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:

@@ -43,7 +43,7 @@ from fairqueue.rows import DeadFilter
 
 MOST_QUEUES, MOST_JOBS = 100, 500
 """Queues with the most in line, and running jobs, that a status looks at."""
-MOST_DEAD = 100
+MOST_DEAD = 1000
 """Dead letters at which a status looks for the most frequent kind: those of the workspace with
 the most."""
 
@@ -119,7 +119,7 @@ class Doctor:
             long_jobs(views.running(n=MOST_JOBS).jobs, averages),
             checkup.unknown_tasks(views.unknown_tasks()),
             checkup.waits(views.blocked_waits()),
-            recent_deaths(*_recent_dead(here)),
+            recent_deaths(_recent_dead(here), most=MOST_DEAD),
             paused(here.pauses()),
             contradictions(stored),
             checkup.limits_remark(stored),
@@ -154,18 +154,15 @@ class Doctor:
         process does this.
         """
         mover = Mover(self._connected(), to, wait_seconds=wait_seconds, progress=progress)
-        for row in chain.from_iterable(self._connected().shards[0].stored_limits()):
+        for row in self._connected().shards[0].stored_limits():
             refuse_small(row.scope, row.name, row.limits, to)
         return mover.survey() if dry_run else mover.run()
 
 
-def _recent_dead(store: StoreBase) -> tuple[int, list[DeadLetter]]:
-    """Count the dead letters of the last hour, and return some of the workspace with the most."""
-    since = time.time() - RECENT_SECONDS
-    found = {name: n for _, name, n in store.dead_workspaces(since=since)}
-    most = max(found, key=lambda name: found[name], default="")
-    letters = DeadLetters(lambda: store).list(DeadFilter(most, since=since)) if most else ()
-    return sum(found.values()), list(islice(letters, MOST_DEAD))
+def _recent_dead(store: StoreBase) -> list[DeadLetter]:
+    """Return the dead letters of the last hour, up to some."""
+    chosen = DeadFilter(since=time.time() - RECENT_SECONDS)
+    return list(islice(DeadLetters(lambda: store).list(chosen), MOST_DEAD))
 
 
 def _looks(shards: Sequence[Store]) -> list[tuple[Audit, list[Finding]]]:

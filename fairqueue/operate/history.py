@@ -10,7 +10,7 @@ from itertools import islice
 
 from fairqueue._claim.presence import Presence
 from fairqueue._later import rows
-from fairqueue._publish.unique_outcomes import message_id_of
+from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._settings import Settings
 from fairqueue._stores.later import noted
 from fairqueue._stores.store import StoreBase

@@ -21,6 +21,13 @@ from fairqueue._validation import (
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.progress import Progress, counted_steps, ignore
 
+WHAT_BECAME = {
+    Cancelled.REMOVED: "was removed before it started",
+    Cancelled.SIGNALLED: "is running; its worker stops it at the next lease renewal",
+    Cancelled.NOT_FOUND: "neither waits nor runs: it has ended, is dead, or never existed",
+}
+"""Of a job that was to be cancelled, in words."""
+
 
 class Jobs:
     """What operators do to single jobs, and to all that match."""
@@ -190,18 +197,23 @@ STATES = (JobState.WAITING, JobState.DEAD, JobState.ENDED)
 
 
 def locate(
-    store: StoreBase, job_id: str, *, workspace: str | None, queue: str | None
+    store: StoreBase,
+    job_id: str,
+    *,
+    workspace: str | None,
+    queue: str | None,
+    names: list[str] | None = None,
 ) -> FoundJob | None:
     """Return the job of this id; None: there is none.
 
     Where the workspace or the queue is not named, every workspace is asked, page by page. One that
     waits or runs counts before a dead one, and that before one that has ended. ConfigurationError:
-    there are several.
+    there are several. ``names`` gets the names of the workspaces that were asked.
     """
     if workspace is not None and queue is not None:
         return FoundJob(workspace, queue, job_id)
     found: dict[JobState, dict[tuple[str, str], FoundJob]] = {state: {} for state in STATES}
-    for state, job in store.locate(job_id, workspace=workspace, queue=queue):
+    for state, job in store.locate(job_id, workspace=workspace, queue=queue, names=names):
         found[state][job.workspace, job.queue] = job
     jobs = next((list(found[state].values()) for state in STATES if found[state]), [])
     if len(jobs) > 1:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from itertools import chain
 
 from fairqueue._later import rows
-from fairqueue._settings import live_limits
+from fairqueue._settings import limits_of
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits
 from fairqueue._validation import checked_scope
@@ -49,7 +48,7 @@ class LiveLimits:
         is taken with a warning.
         """
         (kind, name), store = checked_scope(scope), self._connected()
-        wanted = live_limits(limits, kind)
+        wanted = limits_of(kind, limits)
         values = [getattr(wanted, name) for name, value in limits.items() if value is not None]
         if not values or None in values:
             raise ConfigurationError("a live limit needs a value: 'unset' removes those of a scope")
@@ -73,6 +72,6 @@ class LiveLimits:
 
         It has one row for each source of each scope, those of a limit provider included.
         """
-        found = chain.from_iterable(self._connected().stored_limits())
+        found = self._connected().stored_limits()
         rows = {(row.scope, row.name, row.source): row for row in found}
         return [rows[key] for key in sorted(rows)]

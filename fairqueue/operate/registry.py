@@ -26,8 +26,7 @@ MOST_REMEMBERED = 10_000
 
 def living(store: StoreBase) -> list[rows.WorkerRow]:
     """Return the workers that live, by what they have said themselves."""
-    rows = {row.owner: row for page in store.workers() for row in page}
-    return [row for row in rows.values() if row.is_alive]
+    return [row for row in store.workers().values() if row.is_alive]
 
 
 def known_tasks(workers: Sequence[rows.WorkerRow], queue: str) -> set[str] | None:
@@ -74,8 +73,8 @@ class Registry:
         self._connected, self._policy = connected, settings.on_unknown_task
         self._workers: Sequence[rows.WorkerRow] = ()
         self._looked_until = 0.0
-        self._until: dict[tuple[str, str], float] = {}
-        self._unknown: dict[tuple[str, str], str] = {}
+        self._answers: dict[tuple[str, str], tuple[float, str | None]] = {}
+        """Until when each serves, and what is said of an unknown task."""
 
     def refuse(self, job: Job, admission: Admission) -> None:
         """Raise UnknownTask for a task that no living worker knows, with the policy "reject"."""
@@ -86,23 +85,23 @@ class Registry:
     def warn(self, *jobs: Job) -> None:
         """Warn once of a task that no living worker knows, after its publish."""
         for job in jobs if self._policy == "warn" else ():
-            was_said = (job.queue, job.task) in self._unknown
-            if not was_said and (text := self._said_of(job.queue, job.task)):
+            _, said = self._answers.get((job.queue, job.task), (0.0, None))
+            if said is None and (text := self._said_of(job.queue, job.task)):
                 log.warning("%s. on_unknown_task='reject' refuses such jobs", text)
 
     def _said_of(self, queue: str, task: str) -> str | None:
-        pair, now = (queue, task), time.monotonic()
-        if now >= self._until.get(pair, 0.0):
-            if len(self._until) >= MOST_REMEMBERED:
-                self._until.clear()
+        now = time.monotonic()
+        until, text = self._answers.get((queue, task), (0.0, None))
+        if now >= until:
+            if len(self._answers) >= MOST_REMEMBERED:
+                self._answers.clear()
             self._look(now)
             is_known = task in (known_tasks(self._workers, queue) or ())
-            self._until[pair] = float("inf") if is_known else now + ASKED_AGAIN_SECONDS
-            self._unknown.pop(pair, None)
-            if found := unknown(self._workers, queue, task):
-                of = f" of queue {queue!r}" if queue else ""
-                self._unknown[pair] = f"no living worker{of} knows task {found}"
-        return self._unknown.get(pair)
+            found, of = unknown(self._workers, queue, task), f" of queue {queue!r}" if queue else ""
+            text = f"no living worker{of} knows task {found}" if found else None
+            until = float("inf") if is_known else now + ASKED_AGAIN_SECONDS
+            self._answers[queue, task] = until, text
+        return text
 
     def _look(self, now: float) -> None:
         if now >= self._looked_until:

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable
 from difflib import get_close_matches
 from heapq import nlargest
-from itertools import chain, islice, takewhile
-from operator import eq
+from itertools import accumulate, chain, islice
 
 from fairqueue._keys import encode_in
 from fairqueue._stores.store import StoreBase
@@ -25,9 +24,8 @@ PLACES = {
 """Keys that hold names of a scope: first those that jobs name now."""
 MOST_COMPARED = 10_000
 """How many names are compared to find a similar one."""
-MOST_STEPS = 400_000
-"""Pairs of characters to compare: of many or long names, those that share the longest beginnings
-and ends."""
+MOST_STEPS = 200_000
+"""Pairs of characters to compare: of many or long names, those that begin alike."""
 
 
 def warn_of_unseen(store: StoreBase, scope: Scope) -> None:
@@ -48,13 +46,18 @@ def warn_of_unseen(store: StoreBase, scope: Scope) -> None:
         log.warning("%s", hint)
 
 
-def hint_of_unseen(store: StoreBase, scope: str, name: str) -> str | None:
-    """Return a hint that nothing has this name now, with a similar one; None: it is in use."""
-    if _is_used(store, scope, name):
+def hint_of_unseen(
+    store: StoreBase, scope: str, name: str, *, in_use: Iterable[list[str]] = ()
+) -> str | None:
+    """Return a hint that nothing has this name now, with a similar one; None: it is in use.
+
+    ``in_use``: the names that jobs have, if they were read already.
+    """
+    if is_used(store, Scope(scope, name)):
         return None
     compared: set[str] = set()
-    pages = (store.names(place, scope) for place in PLACES[scope])
-    for known in chain.from_iterable(pages):
+    places = PLACES[scope][1:] if in_use else PLACES[scope]
+    for known in chain(in_use, *(store.names(place, scope) for place in places)):
         if name in known:
             return None
         compared.update(islice(known, max(0, MOST_COMPARED - len(compared))))
@@ -73,14 +76,9 @@ def _closest(name: str, names: set[str]) -> list[str]:
         return [name]
     most = max(1, MOST_STEPS // max(1, len(name)) ** 2)
     if len(names) > most:
-        names = set(nlargest(most, names, key=lambda each: _shared_ends(name, each)))
+        beginnings = [*accumulate(name)]
+        names = set(nlargest(most, names, key=lambda each: sum(map(each.startswith, beginnings))))
     return get_close_matches(name, names, n=1)
-
-
-def _shared_ends(one: str, other: str) -> int:
-    """Count the characters that two names share at their beginnings and ends."""
-    pairs = (one, other), (reversed(one), reversed(other))
-    return sum(sum(takewhile(bool, map(eq, *pair))) for pair in pairs)
 
 
 def hint_of_name(store: StoreBase, of: Scope) -> str | None:
@@ -97,11 +95,12 @@ def hint_of_name(store: StoreBase, of: Scope) -> str | None:
     return None
 
 
-def _is_used(store: StoreBase, scope: str, name: str) -> bool:
+def is_used(store: StoreBase, of: Scope) -> bool:
     """Answer the common case, that a job has named it, without reading all names."""
-    place = PLACES[scope][0]
-    engines, field = [shard.engine for shard in store.shards], encode_in(scope, name)
+    scope, name = checked_scope(of)
+    place, field = PLACES[scope][0], encode_in(scope, name)
     field = f"{scope}:{field}" if place == "shard" else field
+    engines = (shard.engine for shard in store.shards)
     return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)
 
 

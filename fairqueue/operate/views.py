@@ -68,7 +68,7 @@ def _checked(**names: str | None) -> dict[str, str]:
 
 def _nodes(store: StoreBase) -> dict[str, str]:
     """Return the name of each owner's node."""
-    return {row.owner: row.worker for page in store.workers() for row in page}
+    return {owner: row.worker for owner, row in store.workers().items()}
 
 
 class Views:
@@ -375,7 +375,7 @@ class Views:
         a release before this one is known only while it holds leases.
         """
         store = self._connected()
-        rows = {row.owner: row for page in store.workers() for row in page}
+        rows = store.workers()
         for held in chain.from_iterable(store.held("owner")):
             rows[held.name] = _seen_with(rows.get(held.name), held)
         alive = (row for row in rows.values() if gone or row.is_alive)

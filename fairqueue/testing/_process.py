@@ -36,7 +36,15 @@ class Child:
         remove: Path | None = None,
     ) -> None:
         with Path(log or os.devnull).open("ab") as out:
-            self._process = _spawn(command, env=env, cwd=cwd, output=out.fileno())
+            self._process = subprocess.Popen(
+                command,
+                env=env,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
         self._watchdog = _watch(self.pid, remove)
 
     @property
@@ -79,29 +87,16 @@ class Child:
         self._process.wait()
 
 
-def _spawn(
-    command: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-    stdin: int = subprocess.DEVNULL,
-    output: int = subprocess.DEVNULL,
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        env=env,
-        cwd=cwd,
-        stdin=stdin,
-        stdout=output,
-        stderr=output,
-        start_new_session=True,
-    )
-
-
 def _watch(pid: int, remove: Path | None) -> subprocess.Popen[bytes]:
     arguments = [str(pid), str(remove or "")]
     command = ["/bin/sh", "-c", _WATCHDOG, "fairqueue-watchdog", *arguments]
-    return _spawn(command, stdin=subprocess.PIPE)
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _dismiss(watchdog: subprocess.Popen[bytes]) -> None:

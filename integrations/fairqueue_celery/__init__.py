@@ -16,8 +16,8 @@ except ModuleNotFoundError as error:
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._config.versions import check_versions
 from fairqueue_celery._publish.batch import batch
-from fairqueue_celery._publish.publish import job_of
-from fairqueue_celery._publish.unique import Unique, unique_outcome
+from fairqueue_celery._publish.publish import job_of, unique_outcome
+from fairqueue_celery._publish.unique import Unique
 from fairqueue_celery._schedules import schedules_of
 from fairqueue_celery.errors import BatchInterrupted, BatchRefused, CapacityExceeded, LeaseLost
 from fairqueue_kombu_alias import add_aliases

@@ -5,29 +5,20 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from dramatiq.brokers.stub import StubBroker
 from dramatiq.common import current_millis, xq_name
 from dramatiq.errors import ConnectionClosed
 
-
-def is_stub(broker: Any) -> bool:
-    """Whether it is the broker for unit tests."""
-    return isinstance(broker, StubBroker)
+STUB, REDIS, RABBITMQ = "stub", "redis", "rabbitmq"
+KINDS = {STUB: "StubBroker", REDIS: "RedisBroker", RABBITMQ: "RabbitmqBroker"}
 
 
-def is_redis(broker: Any) -> bool:
-    """Whether it is Dramatiq's own broker on Redis."""
-    return _is(broker, "dramatiq.brokers.redis", "RedisBroker")
-
-
-def is_rabbitmq(broker: Any) -> bool:
-    """Whether it is Dramatiq's own broker on RabbitMQ."""
-    return _is(broker, "dramatiq.brokers.rabbitmq", "RabbitmqBroker")
-
-
-def _is(broker: Any, module: str, name: str) -> bool:
-    loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(broker, getattr(loaded, name))
+def kind_of(broker: Any) -> str:
+    """Which of Dramatiq's own brokers it is; empty: another one."""
+    for kind, name in KINDS.items():
+        module = sys.modules.get(f"dramatiq.brokers.{kind}")
+        if module is not None and isinstance(broker, getattr(module, name)):
+            return kind
+    return ""
 
 
 def add_dead_letter(broker: Any, queue: str, payload: bytes, *, message: Any, name: str) -> bool:
@@ -36,11 +27,12 @@ def add_dead_letter(broker: Any, queue: str, payload: bytes, *, message: Any, na
     ``name`` identifies the message. False: this kind of broker is unknown. Raises
     ConnectionClosed.
     """
-    if is_stub(broker):
+    kind = kind_of(broker)
+    if kind == STUB:
         broker.dead_letters_by_queue[queue].append(message)
-    elif is_redis(broker):
+    elif kind == REDIS:
         _add_to_redis(broker, xq_name(queue), payload, name)
-    elif is_rabbitmq(broker):
+    elif kind == RABBITMQ:
         _add_to_rabbitmq(broker, queue, payload)
     else:
         return False

@@ -137,7 +137,7 @@ class BrokerProxy:
 
     def _log_settings(self) -> None:
         logger.info(settings_summary(self.core))
-        if _broker_kinds.is_rabbitmq(self.broker):
+        if _broker_kinds.kind_of(self.broker) == _broker_kinds.RABBITMQ:
             logger.info(
                 "fairqueue: messages wait in the core's Redis: RabbitMQ's publisher confirms, "
                 "quorum queues and max_priority have no effect on them"
@@ -222,7 +222,7 @@ class BrokerProxy:
             add_dead_letter=self._add_dead_letter,
         )
         self._consumers[queue_name] = consumer
-        if _broker_kinds.is_stub(self.broker):
+        if _broker_kinds.kind_of(self.broker) == _broker_kinds.STUB:
             self._own_consume(queue_name, prefetch, timeout)  # raises QueueNotFound
         thread = self._adoption_threads.get(queue_name)
         if thread is None or not thread.is_alive():
@@ -239,7 +239,7 @@ class BrokerProxy:
         return AdoptingConsumer(queue, native, self._publisher, claims.draining)
 
     def _deliver(self, lease: Lease) -> None:
-        stub = _broker_kinds.is_stub(self.broker)
+        stub = _broker_kinds.kind_of(self.broker) == _broker_kinds.STUB
         try:
             message = LeasedMessage(decode_job(lease.job), lease, keeps_exception=stub)
         except DecodeError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dramatiq import Message
@@ -34,22 +34,19 @@ class Children:
         message = call.copy(message_id=child.id, options={PARENT: parent})
         workspace = exempt_workspace(self.broker, message, self.core)
         self.broker.enqueue(message)
-        return replace(child, workspace=workspace or self.core.settings.default_workspace)
+        return child._replace(workspace=workspace or self.core.settings.default_workspace)
 
     def ended(self, child: Child) -> Ended | None:
         """Ask the backend of ``Results``; raises ConfigurationError if it will have no result."""
         message = Message(child.queue, child.task, (), {}, {}, message_id=child.id)
         results = next((m for m in self.broker.middleware if isinstance(m, Results)), None)
-        if results is None:
+        is_known = child.task in self.broker.actors
+        of_all = {"store_results": results is not None and results.store_results}
+        stores = {**of_all, **merged_options(self.broker, message)}["store_results"]
+        if results is None or (is_known and not stores):
             raise ConfigurationError(
-                f"actor {child.task} has no result that another process can read: add the "
-                "middleware Results to the broker"
-            )
-        actor = self.broker.actors.get(child.task)
-        stores = merged_options(self.broker, message).get("store_results", results.store_results)
-        if actor is not None and not stores:
-            raise ConfigurationError(
-                f"actor {child.task} stores no result: set store_results=True on it"
+                f"actor {child.task} stores no result that another process can read: add the "
+                "middleware Results to the broker, and set store_results=True on the actor"
             )
         try:
             return Ended(message.get_result(backend=results.backend))

@@ -14,10 +14,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
+from contextlib import suppress
 from typing import Any
 
-from fairqueue import FairQueue, Lease, LeaseLost
+from fairqueue import FairQueue, Lease, LeaseLost, StoreUnavailable
 from fairqueue.adapters import POLL_SECONDS, ClaimAhead, Claimed, Finish, LeaseKeeper
 from fairqueue_dramatiq._claim_interval import ClaimInterval
 from fairqueue_dramatiq._wakeup import WakePipe
@@ -62,8 +62,6 @@ class Claims:
         self.queues: tuple[str, ...] = ()
         self._finishes: list[Finish] = []
         self._ahead: deque[Lease] = deque()
-        self._unreported: set[int] = set()  # runs that a thread has left without a word
-        self._orphans: deque[Lease] = deque()
         self._claim_at = self._paused_until = 0.0
         self.draining = threading.Event()
 
@@ -150,11 +148,16 @@ class Claims:
         self._wake_leader()
 
     def left(self, lease: Lease) -> None:
-        """A thread is through with this job. Its end was reported, or never will be."""
+        """A thread is through with this job: give it back if its end will never be reported."""
         if lease.fence in [finish.fence for finish in tuple(self._finishes)]:
             return  # the next claim reports it
-        if self.keeper.deadline(lease.fence) is not None:
-            self._unreported.add(lease.fence)
+        if self.keeper.deadline(lease.fence) is None:
+            return
+        self.keeper.note_orphan(lease)
+        self._free_thread()
+        with suppress(StoreUnavailable):  # then it is delivered again when its lease ends
+            self._give_back([lease], counted=True)
+        self._start_next()
 
     def _free_thread(self) -> None:
         with self._lock:
@@ -192,7 +195,6 @@ class Claims:
 
     def _step(self, end: float) -> None:
         self._give_back_stale()
-        self._end_orphans()
         self.core.endings.flush()
         with self._lock:
             finishes, idle, n = tuple(self._finishes), self._idle_threads(), self._wanted()
@@ -230,21 +232,12 @@ class Claims:
             self.keeper.forget(finish.fence)
         self._log_lost(sorted(claimed.lost & {finish.fence for finish in finishes}))
         for lease in claimed.leases:
-            self._hold(lease)
+            self.keeper.hold(lease, on_lost=self._lost, on_cancelled=self._cancelled)
         with self._lock:
             del self._finishes[: len(finishes)]
             startable = self._take(claimed, n)
         for lease in startable:
             self._hand_out(lease)
-
-    def _hold(self, lease: Lease) -> None:
-        self.keeper.hold(
-            lease,
-            on_lost=self._lost,
-            on_cancelled=self._cancelled,
-            is_over=partial(self._unreported.__contains__, lease.fence),
-            on_orphaned=self._orphans.append,
-        )
 
     @staticmethod
     def _log_lost(fences: list[int]) -> None:
@@ -316,17 +309,6 @@ class Claims:
                     self.core.release(lease, **how)
             except LeaseLost:
                 logger.info("job %r was not given back: its lease is lost", lease.job.id)
-
-    def _end_orphans(self) -> None:
-        """Give back what no thread runs any more, as the keeper has found in two beats."""
-        while self._orphans:
-            lease = self._orphans.popleft()
-            if lease.fence not in self._unreported:  # found again before it was given back
-                continue
-            self._unreported.discard(lease.fence)
-            self.keeper.note_orphan(lease)
-            self._free_thread()
-            self._give_back([lease], counted=True)
 
     # Shutdown
 

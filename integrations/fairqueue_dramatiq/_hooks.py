@@ -80,8 +80,11 @@ class Hooks:
             raise SkipMessage(f"job {lease.job.id!r} {why} before it began")
         message.begun = True
         keeper.started(lease.fence)
-        message.context = adapters.enter_run(self._job_context(message, claims))
-        message.trace = claims.core.tracing.run(message.options, _traced(message))
+        job = self._job_context(message, claims)
+        message.context = adapters.enter_run(job)
+        waits = lease.waited_seconds, lease.runnable_seconds
+        traced = adapters.TracedDelivery(lease.job.queue, job, *waits)
+        message.trace = claims.core.tracing.run(message.options, traced)
 
     def _job_context(self, message: LeasedMessage, claims: Claims) -> fairqueue.JobContext:
         lease, keeper, core = message.lease, claims.keeper, claims.core
@@ -170,20 +173,6 @@ class Hooks:
             message.failed = failed
         else:
             message.stuff_exception(CancelledInterrupt("the job was cancelled"))
-
-
-def _traced(message: LeasedMessage) -> adapters.TracedDelivery:
-    lease = message.lease
-    return adapters.TracedDelivery(
-        queue=lease.job.queue,
-        task=message.actor_name,
-        workspace=lease.job.workspace,
-        job_id=lease.job.id,
-        message_id=message.message_id,
-        deliveries=lease.deliveries,
-        waited_seconds=lease.waited_seconds,
-        runnable_seconds=lease.runnable_seconds,
-    )
 
 
 @contextmanager

@@ -180,13 +180,9 @@ def priority_of(broker: Broker, message: Any) -> int:
 def core_priority(of_broker: float, of_actor: float) -> int:
     """Combine a broker's priority (0 to 255, high first) with an actor's (low first)."""
     middle = ACTOR_PRIORITIES // 2
-    coarse = MAX_BROKER_PRIORITY - _clamp(0, of_broker, MAX_BROKER_PRIORITY)
-    fine = _clamp(-middle, of_actor, middle - 1) + middle
+    coarse = MAX_BROKER_PRIORITY - int(max(0, min(of_broker, MAX_BROKER_PRIORITY)))
+    fine = int(max(-middle, min(of_actor, middle - 1))) + middle
     return coarse * ACTOR_PRIORITIES + fine
-
-
-def _clamp(least: int, value: float, most: int) -> int:
-    return int(max(least, min(value, most)))
 
 
 def group_of(options: Mapping[str, Any]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,62 +25,51 @@ WORKSPACE = "workspace"
 SCHEDULE = "schedule"
 OPTIONS = frozenset({WORKSPACE, SCHEDULE, "unique_key", "unique_for", "expires", "on_unavailable"})
 
-MAX_SECONDS = sys.float_info.max
-"""A message from JSON may hold a larger whole number; NaN compares false."""
-
-
-@dataclass(frozen=True)
-class PublishOptions:
-    """What a publish asks for besides its workspace."""
-
-    unique_key: str | None = None
-    unique_for: float | None = None
-    expires_seconds: float | None = None
-    on_unavailable: str | None = None
-
 
 def check_actor_options(options: Mapping[str, Any], settings: fairqueue.Settings) -> None:
     """Raise ConfigurationError for invalid options of an actor."""
-    for name in ("unique_for", "expires"):
-        _seconds(name, options.get(name))
     if not isinstance(options.get(SCHEDULE), Schedule | None):
         raise ConfigurationError(
             f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
         )
-    if options.get("on_unavailable") is not None:
-        with translated_errors:
+    with translated_errors:
+        for name in ("unique_for", "expires"):
+            if options.get(name) is not None:
+                adapters.seconds_from_zero(name, options[name])
+        if options.get("on_unavailable") is not None:
             adapters.check_on_unavailable(options["on_unavailable"], settings)
 
 
-def publish_options(broker: Broker, message: Any) -> PublishOptions:
-    """The options of a new message; raises ConfigurationError."""
+def publish_options(broker: Broker, message: Any) -> dict[str, Any]:
+    """What the publish of a new message gets of its options; raises ConfigurationError.
+
+    The ``unique_for`` of an actor has no meaning for a message without a key, and is no error.
+    """
     options = merged_options(broker, message)
     key = options.get("unique_key")
-    if message.options.get("unique_for") is not None and key is None:
-        raise ConfigurationError("unique_for has no meaning without unique_key: give both")
-    return PublishOptions(
-        unique_key=None if key is None else str(key),
-        unique_for=None if key is None else _seconds("unique_for", options.get("unique_for")),
-        expires_seconds=_seconds_left(message, _seconds("expires", options.get("expires"))),
-        on_unavailable=options.get("on_unavailable"),
-    )
+    return {
+        "unique_key": None if key is None else str(key),
+        "unique_for": (message.options if key is None else options).get("unique_for"),
+        "expires_seconds": _seconds_left(message, options.get("expires")),
+        "on_unavailable": options.get("on_unavailable"),
+    }
 
 
-def exempt_options(broker: Broker, message: Any) -> PublishOptions:
-    """The options of what must not be lost, such as a retry: no key, and no error.
+def exempt_options(broker: Broker, message: Any) -> dict[str, Any]:
+    """The same of what must not be lost, such as a retry: no key, and no error.
 
     It expires by the time when the message was created, not by that of the retry.
     """
+    expires = merged_options(broker, message).get("expires")
     try:
-        expires = _seconds("expires", merged_options(broker, message).get("expires"))
-    except ConfigurationError as error:
+        return {"expires_seconds": _seconds_left(message, expires)}
+    except fairqueue.ConfigurationError as error:
         logger.error(  # noqa: TRY400 - the text says what was done instead
             "%s must not be lost: it is published without expiry, because %s",
             describe(message),
             error,
         )
-        return PublishOptions()
-    return PublishOptions(expires_seconds=_seconds_left(message, expires))
+        return {}
 
 
 def merged_options(broker: Broker, message: Any) -> dict[str, Any]:
@@ -91,27 +79,12 @@ def merged_options(broker: Broker, message: Any) -> dict[str, Any]:
     return {**(actor.options if actor else {}), **own}
 
 
-def _seconds(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigurationError(f"{name} must be a number of seconds, not {value!r}")
-    if name == "unique_for" and value <= 0:
-        raise ConfigurationError(
-            f"unique_for must be more than 0 seconds, not {value!r}: "
-            "leave it out to hold the key until the message ends"
-        )
-    if not 0 <= value <= MAX_SECONDS:
-        raise ConfigurationError(f"{name} must be seconds from 0, not {value!r:.40}")
-    return float(value)
-
-
-def _seconds_left(message: Any, expires: float | None) -> float | None:
+def _seconds_left(message: Any, expires: Any) -> float | None:
     """By the clock of the process that created the message, as Dramatiq's ``max_age``."""
     if expires is None:
         return None
     age_seconds: float = time.time() - message.message_timestamp / 1000
-    return max(0.0, expires - age_seconds)
+    return max(0.0, adapters.seconds_from_zero("expires", expires) - age_seconds)
 
 
 @dataclass(frozen=True)

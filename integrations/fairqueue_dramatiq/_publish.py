@@ -28,7 +28,6 @@ from fairqueue_dramatiq._messages import (
     priority_of,
 )
 from fairqueue_dramatiq._options import (
-    PublishOptions,
     exempt_options,
     exempt_workspace,
     publish_options,
@@ -53,8 +52,6 @@ class Unique:
     message_id: str
     """The message that holds the key: the one that was just sent, or the existing one."""
 
-
-_outcomes = adapters.UniqueOutcomes(Unique)
 
 child_waits = adapters.ChildWaits()
 """What this process has sent, by the ids of messages."""
@@ -85,7 +82,8 @@ def unique_outcome(message: Any) -> Unique | None:
     ask for the result of ``message.copy(message_id=…)`` with the id in the answer. None: it had no
     key, or 1,000 others came after it.
     """
-    return _outcomes.get(getattr(message, "message_id", message))
+    found = child_waits.unique(getattr(message, "message_id", message))
+    return None if found is None else Unique(*found)
 
 
 def job_of(message: Any) -> str:
@@ -100,7 +98,7 @@ class Publisher:
     """Publishes the messages of one broker."""
 
     def __init__(self, broker: Broker, core: fairqueue.FairQueue) -> None:
-        self._broker = broker
+        self._broker, self._kind = broker, _broker_kinds.kind_of(broker)
         self.core = core
         self._tries_until = math.inf
 
@@ -149,16 +147,16 @@ class Publisher:
             self._send(queue, message, delay, stored)
 
     def _declared(self, queue: str) -> str:
-        if _broker_kinds.is_stub(self._broker):
+        if self._kind == _broker_kinds.STUB:
             if queue not in self._broker.queues:
                 raise QueueNotFound(queue)
-        elif _broker_kinds.is_rabbitmq(self._broker):
+        elif self._kind == _broker_kinds.RABBITMQ:
             self._broker.declare_queue(queue)
         return str(q_name(queue))
 
     def _prepared(self, message: Any, delay: int | None) -> Any:
         """The message as this broker would store it; the caller's own stays as it is."""
-        if _broker_kinds.is_redis(self._broker):
+        if self._kind == _broker_kinds.REDIS:
             message = message.copy(options={"redis_message_id": str(uuid4())})
         if delay is None:
             return message
@@ -169,30 +167,35 @@ class Publisher:
         self, queue: str, message: Any, delay: int | None, stored: Callable[[], object]
     ) -> None:
         """Publish a new message, or add it to a batch: it may be refused, and may have a key."""
-        options = publish_options(self._broker, message)
-        workspace = workspace_of(self._broker, message, self.core)
-        keyed = options.unique_key is not None
         job_id, other_id = adapters.job_ids(message.message_id)
-        how = {"job_id": job_id, "other_id": other_id}
-        new = self._new_job(queue, message, delay, options, workspace, **how)
-
-        def done(job: fairqueue.JobId) -> None:
-            where = workspace, queue
-            child_waits.published(self.core, message.message_id, *where, message.actor_name, job)
-            if keyed:
-                _outcomes.remember(message.message_id, job)
-            stored()
-
-        if batches.active is not None:
-            return batches.active.add(self.core, new, name=message.message_id, stored=done)
         try:
             with translated_errors:
+                options = publish_options(self._broker, message)
+                workspace = workspace_of(self._broker, message, self.core)
+                how = {**options, "job_id": job_id, "other_id": other_id}
+                new = self._new_job(queue, message, delay, workspace, **how)
+                done = partial(self._sent, message, new, stored)
+                if batches.active is not None:
+                    batches.active.add(self.core, new, name=message.message_id, stored=done)
+                    return
                 job = self.core.publish_job(new, is_new=True)
         except fairqueue.StoreUnavailable as error:
             if not may_run_inline(self._broker, message, self.core, error):
                 raise
-            return run_inline(self._broker, message, self.core)
-        return done(job)
+            run_inline(self._broker, message, self.core)
+        else:
+            done(job)
+
+    def _sent(
+        self,
+        message: Any,
+        new: fairqueue.NewJob,
+        stored: Callable[[], object],
+        job: fairqueue.JobId,
+    ) -> None:
+        where, keyed = (new.workspace, new.queue), new.unique_key is not None
+        child_waits.published(self.core, message.message_id, *where, new.task, job, keyed=keyed)
+        stored()
 
     def _continue(
         self, running: fairqueue.JobContext, queue: str, message: Any, delay: int | None
@@ -228,28 +231,17 @@ class Publisher:
         tried: set[str] = set()
 
         def publish(job_id: str) -> fairqueue.JobId:
-            options = exempt_options(self._broker, message)
-
-            def send(workspace: str | None) -> fairqueue.JobId:
-                named = {**how, "job_id": job_id, "exempt": True}
-                new = self._new_job(queue, message, delay, options, workspace, **named)
-                is_new = job_id not in tried if how else None
-                tried.add(job_id)
-                with translated_errors:
-                    return self.core.publish_job(new, is_new=is_new)
-
-            return adapters.publish_or_default(describe(message), workspace, send)
+            named = {**exempt_options(self._broker, message), **how, "job_id": job_id}
+            new = self._new_job(queue, message, delay, workspace, exempt=True, **named)
+            is_new = job_id not in tried if how else None
+            tried.add(job_id)
+            with translated_errors:
+                return self.core.publish_job(new, is_new=is_new)
 
         return publish
 
     def _new_job(
-        self,
-        queue: str,
-        message: Any,
-        delay: int | None,
-        options: PublishOptions,
-        workspace: str | None,
-        **how: Any,
+        self, queue: str, message: Any, delay: int | None, workspace: str | None, **how: Any
     ) -> fairqueue.NewJob:
         return fairqueue.NewJob(
             message.encode(),
@@ -261,6 +253,5 @@ class Publisher:
             group=group_of(message.options),
             parent_fence=adapters.parent_fence(self.core.store),
             tick=adapters.tick_of(message.message_id),
-            **vars(options),
             **how,
         )

@@ -62,7 +62,7 @@ class FairQueueMiddleware(Middleware):
         return self._proxy
 
     def _default_core(self, broker: Broker) -> fairqueue.FairQueue:
-        if _broker_kinds.is_stub(broker):
+        if _broker_kinds.kind_of(broker) == _broker_kinds.STUB:
             url = f"memory://stub-{secrets.token_hex(8)}"
             return fairqueue.FairQueue(url, settings=self._settings)
         raise ConfigurationError(

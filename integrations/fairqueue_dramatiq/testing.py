@@ -31,9 +31,8 @@ def in_memory(broker: Broker, clock: ManualClock, **settings: Any) -> Iterator[D
     impossible, and for a broker without the middleware.
     """
     proxy = proxy_of(broker)
-    own = proxy.core.settings.model_dump(exclude_unset=True)
     with memory_url(clock) as url:
-        core = FairQueue(url, settings=Settings.load({**own, **settings}))
+        core = FairQueue(url, settings=Settings.load({**proxy.core.settings.given, **settings}))
 
         def workspace(actor: Any, *args: Any, **kwargs: Any) -> str:
             return workspace_of_call(broker, actor.message(*args, **kwargs), core)
@@ -65,7 +64,7 @@ def _event_loop(broker: Broker) -> Iterator[None]:
 @contextmanager
 def _own_dead_letters(broker: Any) -> Iterator[None]:
     """Leave a StubBroker without the dead letters of this test, which its ``join`` would raise."""
-    if not _broker_kinds.is_stub(broker):
+    if _broker_kinds.kind_of(broker) != _broker_kinds.STUB:
         yield
         return
     before = {queue: list(letters) for queue, letters in broker.dead_letters_by_queue.items()}
@@ -131,7 +130,7 @@ class DramatiqJobs(Jobs):
     def _add_dead_letter(self, message: LeasedMessage) -> bool:
         """To those of a StubBroker; those of another broker are on its server."""
         broker, job = self._proxy.broker, message.lease.job
-        if _broker_kinds.is_stub(broker):
+        if _broker_kinds.kind_of(broker) == _broker_kinds.STUB:
             _broker_kinds.add_dead_letter(
                 broker, job.queue, job.payload, message=message, name=job.id
             )

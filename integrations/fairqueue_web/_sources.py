@@ -58,10 +58,6 @@ def _reader(source: Source) -> Read:
         return _path_reader(what)
     if kind == "user":
         return lambda view: _attribute(view.user(), what)
-    if kind in {"arg", "kwarg"}:
-        raise ConfigurationError(
-            f"workspace_from: {source!r} reads arguments of a task, not a request; {EXPECTED}"
-        )
     function = load_function(source, setting="workspace_from")
     return lambda view: function(view.raw)
 

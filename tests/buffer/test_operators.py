@@ -36,7 +36,7 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     [first, *_] = shell.json("buffer", path)["jobs"]
     assert (first["job_id"], first["workspace"], first["refused"]) == ("a", "acme", "")
     assert "--yes" in shell.run("buffer", path, "drop", code=2).output
-    (folder / f"0-{'0' * 16}.db").write_bytes(b"no database" * 1000)
+    (folder / "0-0.other.spool").write_bytes(b"no database" * 1000)
     assert "cannot be read: file is not a database" in shell.run("buffer", path).stderr
     assert shell.json("buffer", path, "drop", "--job", "b", "--yes") == {"dropped": 1}
     assert shell.json("buffer", path, "drop", "--job", "b", "--yes", code=1) == {"dropped": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +20,9 @@ print(len(read_all(Path(sys.argv[1]))))
 """
 
 
-def _put(spool: spools.Spool, *ids: str, store: str = "here") -> None:
+def _put(spool: spools.Spool, *ids: str) -> None:
     jobs = [Job(each, "acme", "q", "t", b"x" * 1000, 0, 0.0, None) for each in ids]
-    spool.put(store, [(job, Admission()) for job in jobs])
+    spool.put([(job, Admission()) for job in jobs])
 
 
 def _listed(path: Path) -> int:
@@ -29,29 +30,27 @@ def _listed(path: Path) -> int:
     return int(subprocess.check_output([sys.executable, "-c", LISTS, str(path)], text=True))
 
 
-def test_a_list_of_a_spool_in_use_loses_no_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_of_a_spool_in_use_loses_no_job(tmp_path: Path) -> None:
     """Also after its log was moved: what its process keeps from then on is on disk."""
-    monkeypatch.setattr(spools, "LOG_BYTES", 0)
-    spool = spools.new_in(tmp_path)
+    spool = spools.new_in(tmp_path, "here")
     _put(spool, "before")
-    spool.move_log()
+    spools.change(spool.path, spools.CHECKPOINT)
     assert _listed(spool.path) == 1
     _put(spool, "after")
-    spool.move_log()
+    spools.change(spool.path, spools.CHECKPOINT)
     assert _listed(spool.path) == 2
     spool.close()
 
 
 def test_a_damaged_spool_holds_nothing_open(tmp_path: Path) -> None:
     """It is looked at again and again while its process lives."""
-    path = tmp_path / "1-0123456789abcdef.db"
+    path = tmp_path / "1-0.0.spool"
     path.write_bytes(b"this is no database" * 100)
+    path.with_suffix(".lock").touch()
     before = len([*Path("/dev/fd").iterdir()])
     errors = []
     for _ in range(5):
-        with pytest.raises(spools.Error) as error:
+        with pytest.raises(sqlite3.Error) as error:
             spools.Spool(path)
         errors.append(error)  # with its traceback
     assert len([*Path("/dev/fd").iterdir()]) == before
@@ -59,7 +58,7 @@ def test_a_damaged_spool_holds_nothing_open(tmp_path: Path) -> None:
 
 def test_a_spool_that_was_removed_meanwhile_is_not_made_again(tmp_path: Path) -> None:
     """Another process has sent it while this one waited for its lock."""
-    spool = spools.new_in(tmp_path)
+    spool = spools.new_in(tmp_path, "here")
     spool.close()
     with pytest.raises(FileNotFoundError):
         spools.Spool(spool.path)

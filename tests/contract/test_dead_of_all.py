@@ -106,16 +106,6 @@ def test_a_page_is_short_where_few_match(
         admin.dead.look(cursor="x")
 
 
-def test_workspaces_tell_how_many_died_since(
-    world: World, begun: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So the deaths of the last hour are right for any number of workspaces, page by page."""
-    monkeypatch.setattr(lists, "WORKSPACES_AT_ONCE", 1)
-    told = {row[1:] for row in world.store.dead_workspaces(since=begun + 25)}
-    assert told == {("a", 2), ("b: {x}", 1)}
-    assert {row[1:] for row in world.store.dead_workspaces()} == {("a", 3), ("b: {x}", 2), ("c", 1)}
-
-
 def test_they_are_counted_by_reason_and_task(admin: Operators, begun: float) -> None:
     """The most first, with the times of the first and the last."""
     rows = [(row.reason, row.task, row.count) for row in admin.dead.count()]

@@ -64,32 +64,13 @@ def test_a_clone_brings_limits_only_if_its_queue_does(world: World) -> None:
 
 
 def test_the_line_of_a_worker_names_the_limits_in_force(world: World, queue: FairQueue) -> None:
-    """Live ones and those of another process too, with what is configured here."""
-
-    def line(**limits: int) -> str:
-        settings = Settings.load({"workspace_from": "header:x", **limits})
-        core = FairQueue(store=world.store, settings=settings)
-        return settings_summary(core).partition("header:x, ")[2].partition(", lease")[0]
-
-    world.configure(
-        default=Limits(concurrency=2),
-        queue_default=Limits(capacity=9),
-        total=Limits(capacity=50, concurrency=8),
-    )
-    own = {"workspace_concurrency": 2, "queue_capacity": 9, "total_capacity": 50}
-    assert line(**own, total_concurrency=8) == (
-        "workspace_concurrency 2, queue_capacity 9, total_concurrency 8, total_capacity 50"
-    )
+    """Those of another process and live ones, too."""
+    world.configure(default=Limits(concurrency=2), total=Limits(capacity=50, concurrency=8))
     queue.limits.set(Scope.default(), concurrency=4)
-    queue.limits.set(Scope.total(), capacity=60)
-    assert line(**own) == (
-        "workspace_concurrency 4 (set live; 2 here), queue_capacity 9, "
-        "total_capacity 60 (set live; 50 here), total_concurrency 8 (configured by another process)"
-    )
-    assert line(total_concurrency=8, workspace_capacity=1).startswith(
-        "workspace_capacity none (configured by another process; 1 here), "
-        "workspace_concurrency 4 (set live), "
-    )
+    settings = Settings.load({"queue_capacity": 9, "total_capacity": 50})
+    line = settings_summary(FairQueue(store=world.store, settings=settings))
+    assert "workspace_concurrency 4 (set live), queue_capacity 9, total_" in line
+    assert "total_concurrency 8" in line
 
 
 def test_the_default_workspace_is_under_no_default(world: World, queue: FairQueue) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import count
 from math import inf
 
 from fairqueue import Limits
@@ -13,13 +14,14 @@ from tests.contract.world import LEASE_SECONDS, Worker, World
 Times = dict[str, tuple[float, float | None]]
 
 UNBOUNDED = (0.0, None)
+OWNERS = count()
 BEHIND = (0.0, -0.001)
 """Other shards have a head before 0, and each here is further."""
 
 
 def claim(world: World, times: Times, n: int = 1) -> Claimed:
     return world.store.claim(
-        owner=f"worker of {times} for {n}",
+        owner=f"worker {next(OWNERS)}",
         number=1,
         queues=list(times),
         n=n,
@@ -63,7 +65,7 @@ def test_nothing_ready_has_no_head(world: World) -> None:
 
 def test_a_queue_that_is_only_looked_at_leaves_nothing(world: World) -> None:
     """It had no job here, so nothing would ever take away what is remembered of it."""
-    assert world.store.queue_heads(["never"], [(7.0, None)])[0].seen == 7.0
+    assert claim(world, {"never": (7.0, None)}, n=0).heads[0].seen == 7.0
     assert not world.command("HEXISTS", "shard", "across:never")
 
 
@@ -73,9 +75,9 @@ def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:
     for n in range(3):
         world.publish("light", f"light-{n}", queue="q")
     worker.finish(worker.take_one(), seconds=1.0)
-    assert world.store.queue_heads(["q"], [(5e7, None)])[0].seen == 5e7
+    assert claim(world, {"q": (5e7, None)}, n=0).heads[0].seen == 5e7
     world.publish("new", "new", queue="q")
-    head = world.store.queue_heads(["q"], [(5e7, None)])[0].head
+    head = claim(world, {"q": (5e7, None)}, n=0).heads[0].head
     assert head is not None
     assert 5e7 <= head < 6e7
 
@@ -91,7 +93,7 @@ def test_a_queue_that_is_left_alone_keeps_its_token(world: World) -> None:
 def test_virtual_time_starts_again_beside_other_shards(world: World, worker: Worker) -> None:
     """In a queue where no tag is left: else tags would grow for ever."""
     world.store.set_limits("workspace", "light", Limits(weight=0.001))
-    world.store.queue_heads(["q"], [(0.0, None)])
+    claim(world, {"q": (0.0, None)}, n=0)
     for _ in range(3):
         world.publish("light", queue="q")
         lease = worker.take_one()
@@ -117,8 +119,8 @@ def test_a_closed_queue_goes_last(world: World) -> None:
     world.publish("ada", "one", queue="q")
     world.store.set_limits("queue", "q", Limits(concurrency=0))
     assert claim(world, {"q": UNBOUNDED}).heads[0].head == inf
-    assert world.store.queue_heads(["q"], [UNBOUNDED])[0].head == inf
+    assert claim(world, {"q": UNBOUNDED}, n=0).heads[0].head == inf
     world.store.set_limits("queue", "q", None)
-    head = world.store.queue_heads(["q"], [UNBOUNDED])[0].head
+    head = claim(world, {"q": UNBOUNDED}, n=0).heads[0].head
     assert head is not None
     assert head < inf

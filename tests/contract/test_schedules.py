@@ -476,7 +476,7 @@ def test_a_task_that_no_worker_knows(play: Play, caplog: pytest.LogCaptureFixtur
     with caplog.at_level("WARNING", "fairqueue.publish"):
         play.queue.schedules.put("n", job, workspace="a", every=5)
         assert caplog.records == []
-        play.queue.registry._until.clear()
+        play.queue.registry._answers.clear()
         play.queue.registry._looked_until = 0.0
         play.queue.presence.describe("w", queues=lambda: ["other"], tasks=lambda: ["render"])
         play.queue.claim(["other"])

@@ -75,7 +75,7 @@ def test_settings_and_live_limits() -> None:
         found = queue.limits.get(Scope.task("t"))["workspace_rate"]
         assert found.value == pytest.approx(100 / 3600)
         assert found.source == "live"
-        with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
+        with pytest.raises(ConfigurationError, match=r"workspace_burst' has no effect without"):
             queue.limits.set(Scope.task("t"), workspace_burst=5)
-    with pytest.raises(ConfigurationError, match="workspace_burst has no effect without"):
+    with pytest.raises(ConfigurationError, match=r"workspace_burst' has no effect without"):
         FairQueue("memory://", tasks={"t": {"workspace_burst": 2}})

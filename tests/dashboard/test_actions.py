@@ -45,24 +45,8 @@ def test_schedules(queue: FairQueue, visitor: Visitor) -> None:
     assert [row.name for row in queue.schedules.list()] == ["later"]
 
 
-def test_limits_are_edited_in_place(queue: FairQueue, visitor: Visitor) -> None:
-    """Fields that are empty change nothing."""
-    page = visitor.act(
-        "set-limits",
-        name="acme",
-        concurrency="4",
-        rate="10/m",
-        weight="",
-        back="/workspace?name=acme",
-    )
-    assert "10/m" in page
-    found = {name: limit.value for name, limit in queue.limits.get(Scope.workspace("acme")).items()}
-    assert found == {"concurrency": 4, "rate": pytest.approx(1 / 6)}
-    visitor.act("unset-limits", name="acme")
-    assert queue.limits.get(Scope.workspace("acme")) == {}
-
-
 SCOPES = {
+    "workspace": ("rate", "workspace q"),
     "queue": ("concurrency", "queue q"),
     "task": ("workspace_rate", "task q"),
     "default": ("concurrency", "each workspace without its own"),
@@ -72,12 +56,12 @@ SCOPES = {
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_limits_of_any_scope_are_edited(queue: FairQueue, visitor: Visitor, scope: str) -> None:
-    """The page of the scope has a field for each limit that it may have, and what is in force."""
+    """The page has a field for each limit, and what is in force; an empty field changes nothing."""
     limit, words = SCOPES[scope]
     page = f"/limits?{urlencode({'scope': scope, 'name': 'q'})}"
     assert f'name="{limit}"' in visitor.page(page)
-    assert 'name="parent"' not in visitor.page(page)
-    form = {"scope": scope, "name": "q", "back": page, limit: "4"}
+    assert ('name="parent"' in visitor.page(page)) is (scope == "workspace")
+    form = {"scope": scope, "name": "q", "back": page, limit: "4", "concurrency": ""} | {limit: "4"}
     told = visitor.act("set-limits", code=200, **form)
     assert f"Live limits of {words}: {limit} 4." in told
     (row,) = queue.limits.list()
@@ -88,35 +72,29 @@ def test_limits_of_any_scope_are_edited(queue: FairQueue, visitor: Visitor, scop
     assert queue.limits.list() == []
 
 
-def test_dead_letters_are_replayed_and_deleted(queue: FairQueue, visitor: Visitor) -> None:
-    """One, or all of a workspace."""
-    for _ in range(4):
-        queue.publish(b"", queue="q", workspace="acme")
-    leases = queue.claim(["q"], 4).leases
-    for lease in leases:
-        queue.reject(lease, reason="bad")
-    assert "waits again" in visitor.act("replay", name="acme", id=leases[0].job.id)
-    assert "1 job deleted" in visitor.act("purge-dead", name="acme", id=leases[1].job.id)
-    assert "2 jobs replayed" in visitor.act("replay-dead", workspace="acme")
-    assert queue.depth("q") == 3
-
-
 def test_dead_letters_of_all_workspaces_are_chosen(queue: FairQueue, visitor: Visitor) -> None:
-    """By task, reason and time; those that match are shown, replayed or deleted, and no others."""
+    """By task, reason, error and time: shown, replayed or deleted with their number; or one."""
     for n, workspace in enumerate(("acme", "globex", "acme", "initech")):
         queue.publish(b"", queue="q", workspace=workspace, task="ab"[n // 2], job_id=f"dead-{n}")
     for lease in queue.claim(["q"], 4).leases:
-        queue.reject(lease, reason="bad" if lease.job.task == "a" else "worse")
+        reason = "bad" if lease.job.task == "a" else "worse"
+        queue.reject(lease, reason=reason, details=f"File x\nValueError: {lease.job.id}!")
     page = visitor.page("/dead?reason=bad&since=1h")
     assert "dead-0" in page
     assert "dead-1" in page
     assert "dead-2" not in page
     assert "that match" in visitor.page("/dead?until=1h")
     assert all(f"dead-{n}" in visitor.page("/dead") for n in range(4))
+    assert "All that match" not in visitor.page("/dead")
+    assert "Replay all 4<" in visitor.page("/dead?error=ValueError")
+    assert "Delete all 1<" in visitor.page("/dead?error=dead-3!")
     assert "2 jobs replayed" in visitor.act("replay-dead", reason="bad", since="1h")
     assert queue.depth("q") == 2
     assert "1 job deleted" in visitor.act("delete-dead", task="b", workspace="initech")
     assert [letter.job.id for letter in queue.dead.list()] == ["dead-2"]
+    assert "waits again" in visitor.act("replay", name="acme", id="dead-2")
+    assert queue.depth("q") == 3
+    assert "0 jobs deleted" in visitor.act("purge-dead", name="acme", id="dead-2")
 
 
 def test_what_blocks_leads_to_where_it_is_ended(queue: FairQueue, visitor: Visitor) -> None:
@@ -152,13 +130,9 @@ def test_all_jobs_that_match_are_cancelled(queue: FairQueue, visitor: Visitor) -
     assert (act.act, act.of) == ("jobs cancel_matching", f"task {lease.job.task}")
     assert act.new == "removed 2, signalled 1"
     assert "name a workspace" in visitor.act("cancel-matching", code=400)
-
-
-def test_a_job_is_cancelled(queue: FairQueue, visitor: Visitor) -> None:
-    """The page says what became of it."""
-    queue.publish(b"", queue="q", workspace="acme", job_id="j1")
-    assert "was removed" in visitor.act("cancel", id="j1")
-    assert "neither waits nor runs" in visitor.act("cancel", id="j1")
+    job = queue.publish(b"", queue="q", workspace="acme")
+    assert "was removed" in visitor.act("cancel", id=job)
+    assert "neither waits nor runs" in visitor.act("cancel", id=job)
 
 
 class _Forms(HTMLParser):
@@ -217,16 +191,12 @@ def test_a_form_acts_on_the_name_that_its_page_shows(
         ("replay-dead", {}),
         ("delete-dead", {"since": "yesterday"}),
         ("cancel", {}),
+        ("explode", {}),
     ],
 )
 def test_a_bad_form_is_a_sentence(visitor: Visitor, action: str, form: dict[str, str]) -> None:
-    """With code 400."""
-    assert "Problem" in visitor.act(action, code=400, **form)
-
-
-def test_an_unknown_action_is_no_page(visitor: Visitor) -> None:
-    """With code 404."""
-    assert "explode" not in visitor.act("explode", code=404)
+    """With code 400, and 404 where there is no such action."""
+    assert "Problem" in visitor.act(action, code=404 if action == "explode" else 400, **form)
 
 
 def test_an_open_page_follows(queue: FairQueue, visitor: Visitor) -> None:

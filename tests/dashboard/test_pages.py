@@ -75,7 +75,7 @@ def test_a_time_that_no_calendar_has_is_shown(
 
 
 def test_progress_is_a_bar(queue: FairQueue, visitor: Visitor) -> None:
-    """Where a total is known; on the job's page, too. Without one it is a number."""
+    """Where a total is known; on the job's page, too, with the steps. Else it is a number."""
     for n, said in enumerate(("3 12 rows", "4 - %")):
         queue.publish(b"", queue="q", workspace="acme", job_id=f"j{n}")
         (lease,) = queue.claim(["q"]).leases
@@ -84,15 +84,9 @@ def test_progress_is_a_bar(queue: FairQueue, visitor: Visitor) -> None:
     page = visitor.page("/running")
     assert f"{bar} 3/12 rows, " in page
     assert page.count("<progress") == 1
+    queue.store.note_step(lease.fence, "acme", "j1", "one", "one 2 null", early=False)
     assert bar in visitor.page("/job?id=j0&workspace=acme")
-
-
-def test_finished_steps_are_on_the_page_of_a_job(queue: FairQueue, visitor: Visitor) -> None:
-    """And where it goes on."""
-    queue.publish(b"", queue="q", workspace="acme", job_id="j")
-    (lease,) = queue.claim(["q"]).leases
-    queue.store.note_step(lease.fence, "acme", "j", "one", "one 2 null", early=False)
-    assert "steps: one (2.0 s); this run continues" in visitor.page("/job?id=j&workspace=acme")
+    assert "steps: one (2.0 s); this run continues" in visitor.page("/job?id=j1&workspace=acme")
 
 
 def test_long_lists_are_shown_in_pages(
@@ -198,6 +192,7 @@ def test_the_search_finds_workspaces_jobs_tasks_and_errors(
     queue.publish(b"", queue="p", workspace="b", task="render")
     queue.reject(queue.claim(["p"]).leases[0], reason="ValueError: no page")
     queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
+    queue.publish(b"", queue="q", workspace="Acme Corp")
     wanted = {
         "acme corp": "/workspace?name=acme+corp",
         "job/1": "/job?id=job%2F1&workspace=acme+corp",
@@ -296,16 +291,3 @@ def test_a_dead_letter_says_what_failed(queue: FairQueue, visitor: Visitor) -> N
     assert "Task id" in page
     assert "hunter2" not in page
     assert "connect" not in visitor.page("/job?workspace=acme&id=gone")
-
-
-def test_acts_on_all_that_match_have_their_number(queue: FairQueue, visitor: Visitor) -> None:
-    """They stand apart; those that match are found by their error, too."""
-    for reason in ("ValueError: a b", "ValueError: c", "expired"):
-        queue.publish(b"", queue="q", workspace="acme")
-        (lease,) = queue.claim(["q"]).leases
-        queue.reject(lease, reason=reason, details=f"File x\n{reason}!")
-    assert "Replay all 2<" in visitor.page("/dead?error=ValueError")
-    assert "Delete all 1<" in visitor.page("/dead?error=a+b!")
-    assert "All that match" not in visitor.page("/dead")
-    assert "2 jobs deleted" in visitor.act("delete-dead", error="ValueError")
-    assert [letter.reason for letter in queue.dead.list()] == ["expired"]

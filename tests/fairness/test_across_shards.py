@@ -45,6 +45,7 @@ class Cluster:
             for n in range(SHARDS)
         ]
         self.store = ShardedStore(stores)
+        self.store.check()
         settings = Settings(lease_seconds=3600)
         self.workers = [Claimers(self.store, settings) for _ in range(SLOTS)]
         self.lengths: dict[str, Callable[[], float]] = {}

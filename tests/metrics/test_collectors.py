@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import CapacityExceeded, FairQueue, NewJob, Scope
+from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, NewJob, Scope
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from fairqueue.testing import embedded_redis
@@ -77,7 +77,7 @@ def test_what_status_finds_is_told(queue: FairQueue, monkeypatch: pytest.MonkeyP
 
 
 def test_memory_is_told_as_redis_tells_it() -> None:
-    """Used, and at most, unless that is not set, or Redis may not be asked."""
+    """Used, and at most, unless that is not set, or Redis may not be asked, or is this process."""
     used, most = ("fairqueue_redis_memory_used_bytes",), ("fairqueue_redis_memory_max_bytes",)
     with embedded_redis() as server:
         client = server.client()
@@ -94,19 +94,16 @@ def test_memory_is_told_as_redis_tells_it() -> None:
             found = scrape(collector(queue))
             assert found["fairqueue_up",] == 1
             assert used not in found
-
-
-def test_memory_of_this_process_is_not_told() -> None:
-    """Where the keys are in this process."""
     with FairQueue("memory://") as queue:
         assert queue.views.memory() is None
 
 
-def test_labels_are_bounded(queue: FairQueue) -> None:
+def test_labels_are_bounded(redis_url: str, namespace: str) -> None:
     """The busiest workspaces have their own; what the others have is one number."""
-    for n in range(30):
-        _publish(queue, 1 + (n < 3), f"w{n}")
-    found = scrape(collector(queue, workspaces=3))
+    with FairQueue(redis_url, namespace=namespace, metrics_workspaces=3) as queue:
+        for n in range(30):
+            _publish(queue, 1 + (n < 3), f"w{n}")
+        found = scrape(collector(queue))
     queued = {k[1]: n for k, n in found.items() if k[0] == "fairqueue_workspace_jobs_queued"}
     assert queued == {"w0": 2, "w1": 2, "w2": 2, "other": 27}
     labels = {k[1] for k in found if k[0].startswith("fairqueue_workspace_")}
@@ -175,18 +172,8 @@ def test_a_process_counts_what_it_sees(queue: FairQueue) -> None:
     assert {key: samples.get(key) for key in expected} == expected
 
 
-def test_every_metric_is_told_with_its_meaning(queue: FairQueue) -> None:
-    """Names follow Prometheus' conventions, and a registry has each once."""
-    names = [family.shown for family in (*OF_STORE, *OF_PROCESS)]
-    assert len(set(names)) == len(names)
-    for family in (*OF_STORE, *OF_PROCESS):
-        assert family.shown.endswith("_total") == (family.kind == "counter")
-        assert family.kind != "histogram" or family.shown.endswith("_seconds")
-        assert family.meaning
-
-
 def test_a_second_worker_of_a_host_takes_the_next_port(namespace: str) -> None:
-    """Both have the same setting."""
+    """Both have the same setting; a stopped one frees its port."""
     bind = f"127.0.0.1:{free_port()}"
     with FairQueue("memory://", namespace=namespace, metrics_bind=bind) as queue:
         queue.publish(b"", queue="q", workspace="a")
@@ -196,30 +183,25 @@ def test_a_second_worker_of_a_host_takes_the_next_port(namespace: str) -> None:
         assert fetch(second.url)["fairqueue_jobs_published_total", "q"] == 1
         first.stop()
         second.stop()
+        (again,) = serve_worker(queue)
+        assert again.url == first.url
+        again.stop()
 
 
-@pytest.mark.parametrize("bind", ["192.0.2.1:0", "no such host:1", "host", "h:99999", ":1"])
-def test_an_address_that_cannot_be_served_is_told(
-    bind: str, namespace: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("bind", ["no such host:1", "host", "h:99999", ":1"])
+def test_what_is_no_address_is_refused(bind: str) -> None:
+    """As a bad setting."""
+    with pytest.raises(ConfigurationError, match="metrics_bind"):
+        FairQueue("memory://", metrics_bind=bind)
+
+
+def test_an_address_of_another_host_stops_no_worker(
+    namespace: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A bad setting is refused; an address of another host stops no worker."""
-    if bind != "192.0.2.1:0":
-        with pytest.raises(Exception, match="metrics_bind"):
-            FairQueue("memory://", metrics_bind=bind)
-        return
-    with FairQueue("memory://", namespace=namespace, metrics_bind=bind) as queue:
+    """It is logged."""
+    with FairQueue("memory://", namespace=namespace, metrics_bind="192.0.2.1:0") as queue:
         assert serve_worker(queue) == []
     assert "192.0.2.1:0" in caplog.text
-
-
-def test_a_stopped_server_frees_its_port(namespace: str) -> None:
-    """So a restarted worker can have it again."""
-    bind = f"127.0.0.1:{free_port()}"
-    with FairQueue("memory://", namespace=namespace) as queue:
-        for _ in range(2):
-            server = serve([process_collector(queue)], bind)
-            assert fetch(server.url) == {}
-            server.stop()
 
 
 def test_a_forked_child_lets_go_of_the_port(namespace: str) -> None:
@@ -276,9 +258,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 
 
 def test_the_page_has_every_metric() -> None:
-    """In the order of the code, with type, labels and meaning."""
+    """In the order of the code, each once, with type, labels and meaning, and a proper name."""
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `fairqueue_")]
     families = [*OF_STORE, *OF_PROCESS]
+    assert len({family.shown for family in families}) == len(families)
+    for family in families:
+        assert family.shown.endswith("_total") == (family.kind == "counter")
+        assert family.kind != "histogram" or family.shown.endswith("_seconds")
     assert rows == [
         f"| `{family.shown}` | {family.kind} | "
         f"{', '.join(f'`{label}`' for label in family.labels) or '–'} | {family.meaning} |"

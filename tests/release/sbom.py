@@ -42,7 +42,7 @@ def main() -> None:
         about: list[str | Path] = ["--pyproject", ROOT / "pyproject.toml", "--output-file", out]
         run([*cyclonedx, *about, "--of", "JSON", "--output-reproducible", "--validate"])
     listed = components(out)
-    needed = {"redis", "pydantic", "click"} - {name.split()[0] for name in listed}
+    needed = {"redis", "click"} - {name.split()[0] for name in listed}
     if needed:
         sys.exit(f"sbom: {out.name} does not list {', '.join(sorted(needed))}")
     print(f"sbom: {out.relative_to(ROOT)} lists {', '.join(listed)}")

@@ -81,7 +81,9 @@ def both(new_engine: Callable[..., Engine], clock: ManualClock, namespace: str) 
     """Three shards on one server or in this process, and a plain store in another namespace."""
     shards = [Store(new_engine(shard=n), clock=clock) for n in range(SHARDS)]
     plain = Store(new_engine(namespace=f"{namespace}-plain"), clock=clock)
-    return Both(ShardedStore(shards), plain, clock)
+    sharded = ShardedStore(shards)
+    sharded.check()
+    return Both(sharded, plain, clock)
 
 
 class Killed(BaseException):

@@ -197,7 +197,7 @@ def test_a_sample_is_of_all_shards(both: Both) -> None:
 def test_what_concerns_one_shard_is_refused(both: Both) -> None:
     """An auditor reads and mends the keys of one, and each has its own numbers of tasks."""
     store: Any = both.sharded
-    for refused in (store.heads, store.rebuild, store.index_tasks):
+    for refused in (store.rebuild, store.index_tasks):
         with pytest.raises(TypeError, match=f"{refused.__name__} concerns one shard: ask each"):
             refused()
 
@@ -225,7 +225,6 @@ def test_dead_letters_come_in_one_order(both: Both) -> None:
     (first, *_), rest = (_places(both.sharded.choose_dead(DeadFilter())) for _ in "12")
     from_there = both.sharded.choose_dead(DeadFilter(), cursor=first)
     assert _places(from_there) == rest[1:]
-    assert sorted(both.sharded.dead_workspaces()) == sorted(both.plain.dead_workspaces())
 
 
 @pytest.mark.parametrize(

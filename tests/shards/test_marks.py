@@ -10,8 +10,7 @@ from fairqueue import ConfigurationError, Scope
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.sharded import mover
-from fairqueue.testing import ManualClock
-from tests.shards.conftest import Killed, Namespace
+from tests.shards.conftest import Namespace
 from tests.shards.test_reshard import FROM, NAMES, TO
 from tests.shards.test_reshard_holds import asleep, moving, places
 
@@ -22,7 +21,7 @@ def test_a_shard_that_was_dropped_is_not_believed(processes: Namespace) -> None:
     assert queue.doctor.reshard(2).is_done
     assert processes.open(2).doctor.reshard(3).is_done
     store: Any = old.store
-    store._told_by = 3
+    store._look(store.shards[::-1])  # the dropped ones first
     name = next(n for n in NAMES if shard_of(n, 2) != shard_of(n, 3))
     old.publish(b"", queue="q", workspace=name)
     assert store.layout.mark == Mark(3, 2)
@@ -53,35 +52,6 @@ def test_a_publisher_slept_until_the_number_goes_back(
     assert queue.doctor.reshard(FROM).is_done
     assert found == {shard_of(name, TO): 2}
     assert places(processes) == {shard_of(name, FROM): 2}
-
-
-def test_a_change_that_was_killed_while_it_began_goes_on_to_no_other_number(
-    processes: Namespace, clock: ManualClock
-) -> None:
-    """Only some shards know of it, and the first one does."""
-    killed = processes.open(FROM)
-    store: Any = killed.store
-    store.layout.most = TO
-    for shard in store.shards[1:]:
-        run = shard.engine.command
-
-        def dies(name: str, *arguments: object, run: Any = run) -> object:
-            if name == "HSET" and "shards" in arguments:
-                raise Killed
-            return run(name, *arguments)
-
-        shard.engine.command = dies
-    with pytest.raises(Killed):
-        killed.doctor.reshard(TO)
-    clock.advance(31)
-    assert [mark_of(processes.shard(n).engine) for n in (0, 1)] == [Mark(FROM, to=TO), Mark(FROM)]
-    with pytest.raises(ConfigurationError, match=f"let that end first, with --to {TO}"):
-        processes.open(FROM).doctor.reshard(TO - 1)
-    queue = processes.open(FROM)
-    queue.publish(b"", queue="q", workspace=moving())
-    assert queue.doctor.reshard(TO).is_done
-    assert places(processes) == {shard_of(moving(), TO): 1}
-    assert processes.findings(TO) == []
 
 
 @pytest.mark.parametrize("lost", [None, str(FROM)], ids=["its data", "its newest writes"])

@@ -15,8 +15,7 @@ from tests.shards.conftest import HOMES, SHARDS, Both
 
 @pytest.fixture
 def store(both: Both) -> ShardedStore:
-    """Three shards, which know their number."""
-    both.sharded.check()
+    """Three shards."""
     return both.sharded
 
 

@@ -76,7 +76,9 @@ class Fleet:
         self._names = [living_on(number) for number in range(SHARDS)]
 
     def open(self) -> ShardedStore:
-        return ShardedStore([self._open(number) for number in range(SHARDS)])
+        store = ShardedStore([self._open(number) for number in range(SHARDS)])
+        store.check()
+        return store
 
     def process(self, *queues: str) -> Process:
         return Process(self.open(), queues or ("q",))

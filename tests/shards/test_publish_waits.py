@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +12,6 @@ from fairqueue._shards.placement import shard_of
 from fairqueue._stores.sharded import mover, shards
 from fairqueue._stores.sharded.carrier import Move
 from fairqueue._stores.store import Store
-from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import ManualClock
 from tests.shards.conftest import Namespace
 from tests.shards.test_reshard import FROM, NAMES, TO
@@ -31,7 +28,6 @@ class Pauses:
         self.then: Callable[[], object] = lambda: None
         self.after = 1
         monkeypatch.setattr(shards, "PAUSES_SECONDS", (0.01, 0.02, 0.03))
-        monkeypatch.setattr(shards, "PATIENCE_SECONDS", 60.0)  # the machine may be slow
         monkeypatch.setattr("time.sleep", self.sleep)
 
     def sleep(self, seconds: float) -> None:
@@ -127,38 +123,3 @@ def test_of_many_jobs_only_those_wait(
     assert pauses.slept == [0.01]
     assert seen == [len(NAMES) + 2]
     assert jobs_of(processes) == sorted([*OLD, *(f"new-{n}" for n in range(4))])
-
-
-@pytest.mark.parametrize("is_many", [False, True], ids=["one", "many"])
-def test_a_silent_server_does_not_make_it_wait_for_longer(
-    pauses: Pauses,
-    moving: FairQueue,
-    servers_apart: None,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    is_many: bool,
-) -> None:
-    """Between two tries all are asked, and one that is away takes its time-out each time."""
-    clock, pauses.after = ManualClock(), 99
-    monkeypatch.setattr(shards, "PATIENCE_SECONDS", 2.0)
-    monkeypatch.setattr(shards, "time", SimpleNamespace(sleep=pauses.sleep, monotonic=clock))
-    other = next(n for n in range(FROM) if n != shard_of(MOVING, FROM))
-
-    def times_out(*_: object) -> None:
-        clock.advance(5)
-        raise StoreUnavailable("timed out")
-
-    monkeypatch.setattr(moving.store.shards[other].engine, "command", times_out)
-    many = partial(moving.publish_many, new_jobs([MOVING]))
-    one = partial(moving.publish, b"", queue="q", workspace=MOVING, task="t")
-    with pytest.raises(StoreUnavailable):
-        (many if is_many else one)()
-    assert pauses.slept == [0.01]
-
-
-def test_many_jobs_do_not_wait_for_ever(pauses: Pauses, moving: FairQueue) -> None:
-    """The error tells what became of the first jobs, up to one that moves."""
-    pauses.after = 99
-    with pytest.raises(PublishInterrupted) as caught:
-        moving.publish_many(new_jobs([STAYS, STAYS, MOVING, STAYS]))
-    assert len(caught.value.outcomes) == 2

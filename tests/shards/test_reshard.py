@@ -12,7 +12,6 @@ import pytest
 from fairqueue import (
     ConfigurationError,
     FairQueue,
-    FairQueueError,
     Scope,
     StoreUnavailable,
 )
@@ -302,18 +301,6 @@ def test_a_workspace_waits_for_its_running_jobs(processes: Namespace) -> None:
     assert not keeper.renew(progress, owner=leases[0].owner, lease_seconds=30).lost
 
 
-def test_one_at_a_time(processes: Namespace, clock: ManualClock) -> None:
-    """A second one is refused, until the first is forgotten; so is another number."""
-    queue = processes.open(FROM)
-    queue.publish(b"", queue="q", workspace=NAMES[0])
-    assert processes.shard(0).hold_moves("another", 30.0)
-    with pytest.raises(FairQueueError, match="another process changes the number"):
-        queue.doctor.reshard(TO)
-    clock.advance(31)
-    assert queue.doctor.reshard(TO).is_done
-    assert queue.doctor.reshard(TO).workspaces == 0
-
-
 def test_processes_must_agree(processes: Namespace) -> None:
     """With the old number or the new one while it changes; then with the new one only."""
     queue = processes.open(FROM)
@@ -444,20 +431,6 @@ def test_many_jobs_move_in_their_order(processes: Namespace, clock: ManualClock)
     assert (found.workspaces, found.jobs > 250) == (1, True)
     assert [waiting(queue, of, name) for of in ("q0", "q1")] == before
     assert processes.findings(TO) == []
-
-
-def test_jobs_of_one_id_meet_on_a_shard(processes: Namespace) -> None:
-    """Nothing is lost, none waits for the other, and both run."""
-    queue = processes.open(FROM)
-    names = [f"n{n}" for n in range(99)]
-    moves = next(name for name in names if shard_of(name, FROM) == 2)
-    to = shard_of(moves, 2)
-    stays = next(name for name in names if shard_of(name, FROM) == to)
-    for name in (stays, moves):
-        queue.publish(name.encode(), queue="q", workspace=name, job_id="x")
-    assert queue.doctor.reshard(2).is_done
-    run = queue.claim(["q"], 9).leases
-    assert {lease.job.payload.decode() for lease in run} == {stays, moves}
 
 
 def test_an_operator_waits_for_a_move(processes: Namespace) -> None:

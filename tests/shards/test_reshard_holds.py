@@ -19,10 +19,9 @@ from fairqueue import (
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.layout import Mark
 from fairqueue._stores.sharded import mover
-from fairqueue._stores.store import Store
 from fairqueue.explained import explain_wait
 from fairqueue.testing import ManualClock
-from tests.shards.conftest import Killed, Namespace
+from tests.shards.conftest import Namespace
 from tests.shards.test_reshard import FROM, NAMES, TO
 
 
@@ -155,30 +154,6 @@ def test_what_is_set_while_it_begins_holds_on_new_shards(
     started = {"pause": 0, "resume": 3}.get(change, 1)
     assert len(queue.claim(["q"], 3).leases) == started
     assert processes.findings(TO) == []
-
-
-def test_a_command_that_was_killed_at_the_end_may_be_repeated(
-    processes: Namespace, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As it was: the new number is stored already, and the old one is still good."""
-    queue = processes.open(FROM)
-    queue.publish(b"", queue="q", workspace=moving())
-    killed = processes.open(FROM)
-    with monkeypatch.context() as patch:
-        mark = mover.Mover._mark
-
-        def last(self: mover.Mover, new: Mark, *, of: list[Store]) -> None:
-            mark(self, new, of=of)
-            if new.to is None:
-                raise Killed
-
-        patch.setattr(mover.Mover, "_mark", last)
-        with pytest.raises(Killed):
-            killed.doctor.reshard(TO)
-    clock.advance(31)
-    assert processes.open(FROM).doctor.reshard(TO).is_done
-    with pytest.raises(ConfigurationError, match="set up for 3"):
-        processes.open(FROM)
 
 
 def test_lists_have_the_new_shards(processes: Namespace) -> None:

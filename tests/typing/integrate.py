@@ -9,17 +9,16 @@ from typing_extensions import assert_type
 from fairqueue import CapacityExceeded, DeadLetter, FairQueue, JobContext, Lease, Outcome
 from fairqueue.adapters import (
     Call,
+    ChildWaits,
     ClaimAhead,
     Claimed,
     Ending,
     FailureReporter,
     Finish,
     LeaseKeeper,
-    UniqueOutcomes,
     UnknownTaskBackoff,
     Waiter,
     named_workspace,
-    publish_or_default,
     run_context,
     split_settings,
     translate_errors,
@@ -94,13 +93,12 @@ def claim_ahead(ahead: ClaimAhead) -> int:
     return ahead.jobs(4, 10)  # type: ignore[call-arg]
 
 
-def remember(outcomes: UniqueOutcomes[str], queue: FairQueue) -> None:
-    """Outcomes have the type that the integration makes; errors become its own."""
-    UniqueOutcomes(lambda outcome, holder: outcome is Outcome.EXISTING and holder)
+def remember(sent: ChildWaits, queue: FairQueue) -> None:
+    """Outcomes are known by the ids of messages; errors become the integration's own."""
     with translate_errors({CapacityExceeded: Full}):
-        job_id = publish_or_default("a retry", "acme", lambda name: queue.publish(b"", queue="q"))
-    outcomes.remember("message", job_id)
-    assert_type(outcomes.get("message"), str | None)
+        job_id = queue.publish(b"", queue="q")
+    sent.published(queue, "message", "acme", "q", "t", job_id, keyed=True)
+    assert_type(sent.unique("message"), tuple[Outcome, str] | None)
     translate_errors({CapacityExceeded: ValueError})  # type: ignore[dict-item]
 
 

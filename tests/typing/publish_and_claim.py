@@ -96,7 +96,6 @@ def configure() -> FairQueue:
     settings = Settings.load({"workspace_concurrency": 2})
     assert_type(settings.workspace_concurrency, int | None)
     assert_type(settings.lease_seconds, float)
-    settings.lease_seconds = 5.0  # type: ignore[misc]
     with FairQueue("redis://localhost", settings=settings) as queue:
         assert_type(queue, FairQueue)
         return queue

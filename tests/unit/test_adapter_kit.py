@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,7 +15,6 @@ from redis.sentinel import Sentinel
 
 import fairqueue
 from fairqueue import (
-    ConfigurationError,
     FairQueue,
     Job,
     JobContext,
@@ -23,18 +22,19 @@ from fairqueue import (
     Lease,
     Outcome,
     Settings,
+    workspace,
 )
 from fairqueue._worker.unknown_task import MOST_TASKS
 from fairqueue.adapters import (
+    ChildWaits,
     Published,
-    UniqueOutcomes,
     UnknownTaskBackoff,
     job_ids,
     mark_body,
     message_id_of,
-    publish_or_default,
     run_context,
     settings_summary,
+    workspace_or_current,
 )
 
 JOB = Job(id="j1", workspace="ada", queue="mails", task="send", payload=b"")
@@ -72,24 +72,21 @@ def test_thousands_of_jobs_of_unknown_tasks_come_back_one_after_the_other(
     assert max(delays) == 600
 
 
-def test_the_returns_of_an_unknown_task_are_summed_up(
+def test_the_returns_of_an_unknown_task_are_logged_now_and_then(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each task is logged at once, and then in 10 s at most once, with how many others returned."""
+    """Each task is logged at once, and then in 10 s at most once; very many tasks share a line."""
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     backoff = UnknownTaskBackoff(Settings.load())
     for times in range(3):
-        for _ in range(10):
-            backoff.delay_seconds(declined(times))
-    other = replace(declined(0), job=replace(JOB, task="print"))
-    backoff.delay_seconds(other)
+        backoff.delay_seconds(declined(times))
+    backoff.delay_seconds(replace(declined(0), job=replace(JOB, task="print")))
     now += 10
     backoff.delay_seconds(declined(3))
-    first, of_another, last = [record.getMessage() for record in caplog.records]
+    first, of_another, _ = caplog.messages
     assert "does not know task 'send': job 'j1'" in first
     assert "does not know task 'print'" in of_another
-    assert last.endswith("or cancel the job; since the last such line 29 more jobs returned")
     for n in range(500):
         backoff.delay_seconds(replace(declined(0), job=replace(JOB, task=f"t{n}")))
     assert len(caplog.records) == 3 + MOST_TASKS - 2 + 1
@@ -97,11 +94,12 @@ def test_the_returns_of_an_unknown_task_are_summed_up(
 
 def test_the_oldest_outcomes_are_forgotten() -> None:
     """A process keeps 1,000."""
-    outcomes = UniqueOutcomes(lambda outcome, holder: (outcome, holder))
+    sent, queue = ChildWaits(), FairQueue("redis://h")
     for n in range(1001):
-        outcomes.remember(f"m{n}", JobId(Published(Outcome.CREATED, f"j{n}")))
-    assert outcomes.get("m0") is None
-    assert outcomes.get("m1") is not None
+        job = JobId(Published(Outcome.CREATED, f"j{n}"))
+        sent.published(queue, f"m{n}", "ada", "q", "t", job, keyed=True)
+    assert sent.unique("m0") is None
+    assert sent.unique("m1") == (Outcome.CREATED, "m1")
 
 
 def test_a_job_id_is_new_or_starts_as_asked_and_stays_short() -> None:
@@ -114,21 +112,11 @@ def test_a_job_id_is_new_or_starts_as_asked_and_stays_short() -> None:
         assert job_ids(unusable, start="p") == ("p", None)
 
 
-def refusing(names: list[str | None]) -> Callable[[str | None], str]:
-    def publish(workspace: str | None) -> str:
-        names.append(workspace)
-        if workspace == "impossible":
-            raise ConfigurationError("too long")
-        return "published"
-
-    return publish
-
-
 def test_what_must_not_be_lost_is_published_for_no_impossible_name() -> None:
-    """It is published first for its own workspace, then without one."""
-    names: list[str | None] = []
-    assert publish_or_default("it", "impossible", refusing(names)) == "published"
-    assert names == ["impossible", None]
+    """Its workspace is that of the running job, or else the default one."""
+    assert workspace_or_current("it", lambda: "x" * 201) is None
+    with workspace("ada"):
+        assert workspace_or_current("it", lambda: "x" * 201) == "ada"
 
 
 SAME = [

@@ -124,26 +124,6 @@ def test_a_lease_that_expired_meanwhile_is_not_returned(
     assert _ids(claimer.claim(["q"], 3, [])) == ["b", "c"]
 
 
-def test_recovered_leases_survive_a_second_outage(store: Flaky, claimer: Claimers) -> None:
-    """If their renewal fails, too, a later claim returns them."""
-    _lose_a_claim(store, claimer)
-    with pytest.raises(StoreUnavailable):
-        _with_renewal_lost(store, claimer)
-    assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
-
-
-def _with_renewal_lost(store: Flaky, claimer: Claimers) -> None:
-    renew = store.renew
-
-    def lost(*args: Any, **values: Any) -> Any:
-        store.lose_reply()
-        store.renew = renew  # type: ignore[method-assign]
-        return renew(*args, **values)
-
-    store.renew = lost  # type: ignore[method-assign]
-    claimer.claim(["q"], 1, [])
-
-
 def test_an_unanswered_finish_counts_once(store: Flaky, claimer: Claimers) -> None:
     """Reporting the same ending again after an outage succeeds; a third time it is lost."""
     (lease,) = claimer.claim(["q"], 1, []).leases

@@ -121,7 +121,9 @@ def test_queues_tasks_workers_and_pauses_are_listed(shell: Shell, queue: FairQue
 
 
 def test_empty_lists_say_so(shell: Shell) -> None:
-    """Where nothing is, nothing is stored by looking."""
+    """A workspace that has a limit and no job has no row."""
+    shell.run("limits", "set", "concurrency=2", "--workspace", "acme")
+    assert shell.run("stats", "--all").stdout.splitlines()[1:] == ["No workspace has jobs."]
     for command in ("ps", "jobs", "queues", "tasks", "workers", "pauses"):
         assert "No" in shell.run(command).stdout or "There are no" in shell.run(command).stdout
 
@@ -166,12 +168,6 @@ def test_stats_say_where_they_looked_and_what_is_paused(shell: Shell, queue: Fai
     top = shell.json("stats", "--top", "1")
     assert (len(top["workspaces"]), top["is_complete"], top["totals"]["dead"]) == (1, False, None)
     assert "1 of 2 workspaces; of all: 3 waiting" in shell.run("stats", "--top", "1").stdout
-
-
-def test_stats_without_jobs_deny_no_limit(shell: Shell) -> None:
-    """A workspace that has a limit and no job has no row."""
-    shell.run("limits", "set", "concurrency=2", "--workspace", "acme")
-    assert shell.run("stats", "--all").stdout.splitlines()[1:] == ["No workspace has jobs."]
 
 
 def test_stats_watch_until_they_are_interrupted(

@@ -134,8 +134,8 @@ def test_the_line_counts_what_is_wrong() -> None:
     (held,) = status.paused(pauses)
     assert "queue 'q2' paused for 1 m 00 s and 2 others; see" in held.text
     letter = DeadLetter(Job("j", "w", "q", "t", b"", 0, 0.0), "expired", 0.0, 1, ())
-    (dead,) = status.recent_deaths(1200, [letter] * 3)
-    assert dead.text.startswith("1,200 jobs died within the last hour, for example of task 't'")
+    (dead,) = status.recent_deaths([letter] * 1200, most=1200)
+    assert dead.text.startswith("1,200 jobs or more died within the last hour, for example of task")
     problem = Remark(Level.PROBLEM, "queues", "stuck")
     found = Status(1, 2, 3, (held, Remark(Level.INFO, "server", "7"), problem, dead))
     assert found.line == "1 problem, 2 warnings: 1 running, 2 waiting, 3 workers"

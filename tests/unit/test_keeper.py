@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -81,7 +80,6 @@ def test_a_lease_that_cannot_be_renewed_ends_alone(
     renewals = len(store.renewed)
     wait_for(lambda: len(store.renewed) >= renewals + 4)
     assert [lease.fence for lease in lost] == [leases[0].fence]
-    assert keeper.failures > 1
 
 
 def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: LeaseKeeper) -> None:
@@ -94,7 +92,6 @@ def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: Lea
     assert time.monotonic() - since > 1.5 * LEASE_SECONDS
     assert set(store.renewed) == {tuple(lease.fence for lease in leases)}
     assert not any(keeper.is_lost(lease.fence) for lease in leases)
-    assert keeper.failures == 0
 
 
 def test_a_forgotten_lease_is_not_renewed(
@@ -148,7 +145,7 @@ def test_the_loss_of_an_early_acked_job_is_not_reported(
     keeper.no_redelivery(second.fence)
     queue.release(first)
     queue.release(second)
-    wait_for(lambda: keeper.unleased == 2)
+    wait_for(lambda: keeper.is_lost(first.fence) and keeper.is_lost(second.fence))
     store.away = True
     time.sleep(LEASE_SECONDS)
     assert reported == []
@@ -255,19 +252,6 @@ def test_a_busy_main_thread_does_not_starve_it(
         total += sum(range(1000))
     assert len(store.renewed) >= 3
     queue.ack(lease)
-
-
-def test_two_holds_at_once_start_one_thread(queue: FairQueue, keeper: LeaseKeeper) -> None:
-    """Several threads that hold their first leases at once start the keeper once."""
-    leases = queue.claim(["q"], 3).leases
-    before = set(threading.enumerate())
-    threads = [threading.Thread(target=keeper.hold, args=(lease,)) for lease in leases]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    new = set(threading.enumerate()) - before
-    assert sorted(thread.name for thread in new) == ["fairqueue-keeper", "fairqueue-watch"]
 
 
 def test_a_silent_server_cannot_hide_a_loss(own_server: EmbeddedServer) -> None:

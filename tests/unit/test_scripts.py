@@ -19,6 +19,8 @@ from fairqueue._stores.store import Store, StoreBase
 NOT_OPERATIONS = {
     "clone",
     "close",
+    "dead_letters",
+    "export_jobs",
     "fleet",
     "forget_forwardings",
     "home",
@@ -29,9 +31,12 @@ NOT_OPERATIONS = {
     "keep_forwarding",
     "look",
     "moving",
+    "names",
     "names_parents",
     "shard_settings",
+    "stored_limits",
     "waiter",
+    "workers",
     "would_store",
 }
 """These run no script, or those of others."""

@@ -25,6 +25,12 @@ def test_a_default_rate_is_stored_with_its_burst() -> None:
     assert "set 'workspace_rate', too" in refusal(workspace_burst=2)
 
 
+def test_settings_cannot_be_changed() -> None:
+    """Nothing looks at them again."""
+    with pytest.raises(AttributeError, match="lease_seconds"):
+        Settings.load().lease_seconds = 5.0
+
+
 def test_numbers_may_come_as_text() -> None:
     """Text from a URL's query is read as a number, and "none" as None."""
     settings = Settings.load({"workspace_concurrency": "2", "max_deliveries": "none"})

@@ -122,11 +122,11 @@ def test_a_circle_is_not_serializable() -> None:
 
 def test_too_large_values() -> None:
     """One, and all of a task together."""
-    text = "step 'rows' of task shop.report is 3.0 MiB; at most 256 KiB: store it elsewhere"
+    text = "step 'rows' of task shop.report is 3.0 MiB; at most 256 KiB in all its steps: store"
     with pytest.raises(StepTooLarge, match=text):
         step.run("rows", lambda: "x" * (3 * KIB * KIB))
     assert len(step.run("one", lambda: "x" * (200 * KIB))) == 200 * KIB
-    with pytest.raises(StepTooLarge, match=r"with step 'two' what is kept of task shop.report"):
+    with pytest.raises(StepTooLarge, match=r"step 'two' of task shop.report is 0.1 MiB"):
         step.run("two", lambda: "x" * (100 * KIB))
 
 

@@ -35,11 +35,10 @@ from redis.exceptions import ResponseError
 
 from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
-from fairqueue._stores.redis.looking import Looking, asking
+from fairqueue._stores.redis.looking import Looking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
 from fairqueue._stores.redis.traced import Loans, TracedClient
 from fairqueue._utils import is_readable, this_process
-from fairqueue.errors import ConfigurationError
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
 """A connection's time-outs; over a Unix socket it may have only the first."""
@@ -59,7 +58,7 @@ class _Connections:
     """The connections of one client's calls: as many as were ever busy at once."""
 
     def __init__(self, pool: Any) -> None:
-        self._kind, self._options = asking(pool.connection_class), pool.connection_kwargs
+        self._kind, self._options = pool.connection_class, pool.connection_kwargs
         self._reset()
 
     def _reset(self) -> None:
@@ -227,15 +226,6 @@ def _has_input(connection: Any, seconds: float = 0.0) -> bool:
     return is_readable([opened.fileno()], seconds)
 
 
-def wire_of(client: Any) -> Wire | None:
-    """Return a wire beside this client; None if it calls in its own way, as a pipeline does."""
-    if not isinstance(client, redis.Redis) or isinstance(client, redis.client.Pipeline):
-        return None
-    if client.connection is not None:  # one for all calls, behind a lock of the client's
-        return None
-    return Wire(client)
-
-
 class Confirmation:
     """Waits for replicas behind each write of one client.
 
@@ -295,14 +285,3 @@ def _read_any(connection: Any) -> Any:
         return connection.read_response()
     except ResponseError as error:
         return error
-
-
-def confirmation_of(wire: Wire | None, replicas: Replicas, mark: str) -> Confirmation | None:
-    """Return what waits for replicas over this wire; None: no call has to."""
-    if replicas.least == 0:
-        return None
-    if wire is None:
-        raise ConfigurationError(
-            "min_replicas needs a plain redis.Redis client with a pool of connections"
-        )
-    return Confirmation(wire, replicas, mark)

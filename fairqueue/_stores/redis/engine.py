@@ -27,10 +27,9 @@ from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, client_at, doubt_server, server_of
 from fairqueue._stores.redis.cluster import is_cluster
-from fairqueue._stores.redis.connections import TIMEOUTS, Wire, confirmation_of, wire_of
+from fairqueue._stores.redis.connections import TIMEOUTS, Confirmation, Wire
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
 from fairqueue._stores.redis.errors import raise_told, translated_redis_errors
-from fairqueue._stores.redis.looking import pool_like
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
 from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import missing_permissions
@@ -62,10 +61,14 @@ class RedisEngine(Engine):
         self.client = client
         self._server: str | None = None
         self._replicas = replicas
-        self.wire: Wire | None = wire_of(client) if beside is None else beside.wire
-        self._confirmation = confirmation_of(self.wire, replicas, self.keys.key("confirmed"))
+        self.wire: Wire = Wire(client) if beside is None else beside.wire
+        self._confirmation = (
+            Confirmation(self.wire, replicas, self.keys.key("confirmed"))
+            if replicas.least
+            else None
+        )
         self.delivery: Delivery = (
-            Delivery(client, self.wire, self._library) if beside is None else beside.delivery
+            Delivery(self.wire, self._library) if beside is None else beside.delivery
         )
         self._calls: dict[str, OperationCall] = {}
 
@@ -135,7 +138,7 @@ class RedisEngine(Engine):
     def command(self, name: str, *arguments: Value) -> Any:
         """Run one command; redis-py reads the reply."""
         with self._guarded():
-            if self.wire is None or is_traced():
+            if is_traced():
                 return self.client.execute_command(name, *arguments)
             is_there = self._is_there if self.gives_up else None
             reply = self.wire.run([bytes_of(each) for each in (name, *arguments)], is_there)
@@ -152,8 +155,8 @@ class RedisEngine(Engine):
             yield from Pages(self.client, self.keys.prefix, heads).entries()
 
     def _heads(self, kind: str, name: str, cursor: bytes) -> Any:
-        given: dict[str, Value] = {"now": "", "kind": kind, "name": name, "cursor": cursor}
-        return self.call("heads", count=HEADS_AT_ONCE, **given)
+        given: dict[str, Value] = {"kind": kind, "name": name, "scan": "HSCAN", "cursor": cursor}
+        return self.call("entries", now="", count=HEADS_AT_ONCE, **given)[1:]
 
     def waiter(
         self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()
@@ -264,10 +267,10 @@ class RedisEngine(Engine):
             for name in TIMEOUTS[:1] if "path" in given else TIMEOUTS:
                 changed[name] = min(timeout_seconds, given.get(name) or timeout_seconds)
             changed["retry"] = Retry(NoBackoff(), 0)
-        return redis.Redis(connection_pool=pool_like(pool, changed))
+        options = {**pool.connection_kwargs, **changed}
+        return redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options))
 
     def close(self) -> None:
-        if self.wire is not None:
-            self.wire.close()
+        self.wire.close()
         self.client.close()
         self.client.connection_pool.disconnect()

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from redis.sentinel import SentinelConnectionPool, SentinelManagedConnection
 
 from fairqueue._stores.breaker import ASK_SECONDS, CircuitBreaker, breaker_at
 from fairqueue._stores.redis.errors import (
@@ -54,8 +53,7 @@ class Finder(Protocol):
 class Looking:
     """Mixin for redis-py's connections: a finder says where they connect.
 
-    redis-py's own connect to the last address again, or to localhost if there was none. Those of
-    its own Sentinels have no finder, and find their server by themselves.
+    redis-py's own connect to the last address again, or to localhost if there was none.
     """
 
     _sock: Any
@@ -63,7 +61,7 @@ class Looking:
     port: int
     _breaker, _doubts = CircuitBreaker(), 0
 
-    def __init__(self, *, finder: Finder | None = None, **options: Any) -> None:
+    def __init__(self, *, finder: Finder, **options: Any) -> None:
         self._finder = finder
         super().__init__(**options)
 
@@ -71,20 +69,14 @@ class Looking:
         """Connect, if it is not connected."""
         if self._sock:
             return
-        if self._finder is not None:
-            self.host, self.port = self._finder.find()
-            self._note_server()
+        self.host, self.port = self._finder.find()
+        self._breaker = breaker_at(f"{self.host}:{self.port}")
+        self._doubts = self._breaker.doubts
         try:
             super().connect()  # type: ignore[misc]
         except redis.RedisError:
             self.doubt()
             raise
-        if self._finder is None:
-            self._note_server()
-
-    def _note_server(self) -> None:
-        self._breaker = breaker_at(f"{self.host}:{self.port}")
-        self._doubts = self._breaker.doubts
 
     @property
     def is_doubted(self) -> bool:
@@ -92,8 +84,7 @@ class Looking:
         return self._breaker.doubts != self._doubts
 
     def _look_again(self) -> None:
-        if self._finder is not None:
-            self._finder.doubt((self.host, self.port))
+        self._finder.doubt((self.host, self.port))
 
     def doubt(self) -> None:
         """Look again, and let all connections of this process to this server do so.
@@ -119,7 +110,7 @@ class Looking:
                 self._look_again()
             elif not isinstance(error, redis.ResponseError) or is_from_wrong_server(error):
                 self.doubt()
-            if is_moved(error) and self._finder is not None and self._finder.has_slots:
+            if is_moved(error) and self._finder.has_slots:
                 raise SlotMoved(str(error).removeprefix("MOVED ")) from error
             raise
 
@@ -132,26 +123,9 @@ class LookingSSLConnection(Looking, redis.SSLConnection):
     """The same over TLS."""
 
 
-def asking(kind: Any) -> Any:
-    """Return a pool's connections; those of redis-py's Sentinel ask at each connect from now on."""
-    if not issubclass(kind, SentinelManagedConnection) or issubclass(kind, Looking):
-        return kind
-    return type("AskingConnection", (Looking, kind), {})
-
-
 def pool_of(finder: Finder, options: dict[str, Any], kind: Any, changed: Mapping[str, Any]) -> Any:
     """Return a pool of connections to a finder's server; ``kind`` None: the options' class."""
     options = {"socket_timeout": SOCKET_TIMEOUT_SECONDS, **options, **changed}
     secured = options.pop("connection_class", None) is redis.SSLConnection
     kind = kind or (LookingSSLConnection if secured else LookingConnection)
     return redis.ConnectionPool(kind, finder=finder, **options)
-
-
-def pool_like(pool: Any, changed: Mapping[str, Any]) -> Any:
-    """Return another pool for the same server, with some options changed."""
-    options = {**pool.connection_kwargs, **changed}
-    if not isinstance(pool, SentinelConnectionPool):
-        return redis.ConnectionPool(pool.connection_class, **options)
-    options.pop("connection_pool")
-    kind, manager = pool.connection_class, pool.sentinel_manager
-    return SentinelConnectionPool(pool.service_name, manager, connection_class=kind, **options)

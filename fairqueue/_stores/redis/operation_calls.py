@@ -28,8 +28,8 @@ WAYS = 3
 class Delivery:
     """Loads a library on one client's server, and knows whether functions work there."""
 
-    def __init__(self, client: Any, wire: Wire | None, library: Library) -> None:
-        self.client, self.wire, self.library = client, wire, library
+    def __init__(self, wire: Wire, library: Library) -> None:
+        self.wire, self.library = wire, library
         self.has_functions = True
 
     def brings_library(self, execute: Callable[..., Any]) -> bool:
@@ -94,7 +94,7 @@ class OperationCall:
         if self._is_function is not self._delivery.has_functions:
             self._set_way()
         wire = self._delivery.wire
-        if wire is None or is_traced():  # redis-py's own client may send a call twice
+        if is_traced():  # redis-py's own client may send a call twice
             return self._call_client(values)
         for _ in range(WAYS):
             try:
@@ -130,8 +130,7 @@ class OperationCall:
         return True
 
     def _call_client(self, values: Sequence[bytes]) -> Any:
-        sends = self._confirmation or self._delivery.wire
-        client = sends.traced_client if sends else self._delivery.client
+        client = (self._confirmation or self._delivery.wire).traced_client
         for _ in range(WAYS):
             try:
                 return self._sent_by(client, values)

@@ -25,7 +25,7 @@ class RedisWaiter(Waiter):
     def __init__(
         self,
         client: redis.Redis,
-        wire: Wire | None,
+        wire: Wire,
         tokens: Callable[[], list[str]],
         engine: Engine,
     ) -> None:
@@ -102,18 +102,11 @@ class RedisWaiter(Waiter):
             try:
                 if left <= 0:
                     return False
-                self._unblock(within=left)
+                self._wire.ask("CLIENT", "UNBLOCK", str(self._id), within=left)
             except redis.TimeoutError:
                 return False
             self._readable(AGAIN_SECONDS)
         return True
-
-    def _unblock(self, *, within: float) -> None:
-        words = "CLIENT", "UNBLOCK", str(self._id)
-        if self._wire is None:
-            self._client.execute_command(*words)
-        else:
-            self._wire.ask(*words, within=within)
 
     def close(self) -> None:
         """End the wait on the server's side, so that no token is lost."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fairqueue._keys import encode
-from fairqueue._stores.limits_text import PARTS, WIDE
+from fairqueue._stores.limits_text import PARTS
 from fairqueue._stores.permits import adopted, home_of, limit_of
 from fairqueue._stores.sharded.asking import Errors, answers, each
 from fairqueue._stores.sharded.parents import ShardedParents
@@ -38,7 +38,6 @@ class ShardedLimits(ShardedParents, StoreBase):
         divided.
         """
         self.refuse_default_parent(limits.default)
-        self.note_spread()
         shards = self.layout.mark.most
         refuse_small("total", "", asdict(limits.total), shards)
         refuse_small("queue_default", "", asdict(limits.queue_default), shards)
@@ -77,8 +76,6 @@ class ShardedLimits(ShardedParents, StoreBase):
         """
         if scope == "default" and limits is not None:
             self.refuse_default_parent(limits)
-        if scope in WIDE:
-            self.note_spread()
         if limits is not None:
             refuse_small(scope, name, asdict(limits), self.layout.mark.most)
 
@@ -88,8 +85,8 @@ class ShardedLimits(ShardedParents, StoreBase):
         if scope == "workspace":
             self._set_limits_of(name, limits, set_limits, replaces=replaces)
         else:
-            is_wide = len(self.shards) > 1 and _has_wide(scope, limits)
-            home = self.shards[home_of(limit_of(scope, name))] if is_wide else None
+            has_home = len(self.shards) > 1 and scope != "default"
+            home = self.shards[home_of(limit_of(scope, name))] if has_home else None
             if home is not None:
                 if limits and limits.concurrency is not None:
                     self._count_running(scope, name, home)
@@ -130,12 +127,6 @@ class ShardedLimits(ShardedParents, StoreBase):
         parent = None if limits is None else limits.parent
         shard = self.place(workspace, "limit_provider", parent)
         return shard.put_provider_limits(workspace, limits, **ages)
-
-
-def _has_wide(scope: str, limits: Limits | None) -> bool:
-    return limits is not None and any(
-        getattr(limits, each) is not None for each in WIDE.get(scope, ())
-    )
 
 
 def refuse_small(scope: str, name: str, limits: Mapping[str, Any], shards: int) -> None:

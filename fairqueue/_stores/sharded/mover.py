@@ -16,9 +16,9 @@ from fairqueue._stores.layout import (
     change_under_way,
     mark_of,
     moves_from,
+    write_mark,
 )
-from fairqueue._stores.limits_text import widened
-from fairqueue._stores.moves import SETTINGS_AT_ONCE, Settings
+from fairqueue._stores.moves import SETTINGS_AT_ONCE
 from fairqueue._stores.sharded.carrier import Hold, Move, Places, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
@@ -129,7 +129,7 @@ class Mover:
 
     def _mark(self, mark: Mark, *, of: list[Store]) -> None:
         for shard in of:
-            shard.engine.command("HSET", shard.engine.keys.key("shard"), "shards", str(mark))
+            write_mark(shard.engine, "HSET", mark)
 
     def _begin(self, change: Mark) -> None:
         """Prepare new shards, and say on all of them what is about to happen."""
@@ -153,8 +153,6 @@ class Mover:
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
             shard.set_moves(change)
-        if change.shards == 1:
-            _give_settings(self._store.shards[0], self._store.shards[0])
 
     def _move_all(self, found: Moved) -> None:
         """Move until only late workspaces are left."""
@@ -261,24 +259,16 @@ def _checked(store: StoreBase, to: int) -> ShardedStore:
 def _give_settings(source: Store, target: Store) -> None:
     """Copy the limits that concern all shards until both shards have the same.
 
-    An operator may change them meanwhile, on the source first, so a copy may be old. Limits of a
-    namespace of one shard are marked where they are now wider than a shard.
+    An operator may change them meanwhile, on the source first, so a copy may be old.
     """
     for _ in range(GIVEN_MOST):
-        here, there = _widened(source.shard_settings()), target.shard_settings()
+        here, there = source.shard_settings(), target.shard_settings()
         wanted = {**dict.fromkeys(there, b""), **here}
         changed = [(row, text) for row, text in wanted.items() if there.get(row) != text]
         for first in range(0, len(changed), SETTINGS_AT_ONCE):
             target.put_shard_settings(dict(changed[first : first + SETTINGS_AT_ONCE]))
         if not changed:
             return
-
-
-def _widened(found: Settings) -> Settings:
-    return {
-        (kind, field): widened(field.decode(), text.decode()).encode()
-        for (kind, field), text in found.items()
-    }
 
 
 def _has_jobs(shard: Store) -> bool:

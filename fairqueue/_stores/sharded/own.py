@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from fairqueue._later import explained, rows
 from fairqueue._shards.placement import SHARDS_MOST
@@ -24,6 +24,8 @@ from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import DeadLetter, Job, JobState
 from fairqueue.errors import ConfigurationError, StoreUnavailable
+
+T = TypeVar("T")
 
 NOT_HERE = {JobState.ENDED: 1, JobState.UNKNOWN: 2}
 """The answer of a shard that does not have the job; the lower one is the better answer."""
@@ -126,7 +128,7 @@ class OwnMethods(Router, StoreBase):
         return chosen
 
     def choose_dead(
-        self, choice: rows.DeadFilter, *, payloads: bool = False, cursor: str = ""
+        self, choice: rows.DeadFilter, *, payloads: int = 0, cursor: str = ""
     ) -> Iterator[row_readers.LetterAt]:
         """Yield the matching letters, the workspace with the oldest letter first."""
         shards = [self.home(choice.workspace)] if choice.workspace else self.every
@@ -138,10 +140,7 @@ class OwnMethods(Router, StoreBase):
 
         A workspace that moves takes its notices along, and they are reported again.
         """
-        of_shard = defaultdict[Store, list[DeadLetter]](list)
-        for letter in letters:
-            with suppress(WorkspaceMoves):
-                of_shard[self.home(letter.job.workspace)].append(letter)
+        of_shard = _grouped(letters, lambda letter: self.home(letter.job.workspace))
         return sum(each(of_shard, lambda shard: shard.drop_failure_notices(of_shard[shard])))
 
     def import_message(self, source: str, job: Job, **how: Any) -> bool:
@@ -183,7 +182,9 @@ class OwnMethods(Router, StoreBase):
 
     def renew_requests(self, tickets: Sequence[str], *, lease_seconds: float) -> list[str]:
         """Renew requests on each shard; those of a workspace that has moved on its new one."""
-        of_shard = self._of_shards(tickets)
+        of_shard = _grouped(
+            tickets, lambda ticket: self.placed(replies.workspace_of_ticket(ticket))[0]
+        )
 
         def renew(shard: Store) -> None:
             for ticket in shard.renew_requests(of_shard[shard], lease_seconds=lease_seconds):
@@ -194,10 +195,11 @@ class OwnMethods(Router, StoreBase):
         each(of_shard, renew)
         return []
 
-    def _of_shards(self, tickets: Sequence[str]) -> Mapping[Store, list[str]]:
-        """Group tickets by the shard of their workspaces, as far as this process knows."""
-        of_shard = defaultdict[Store, list[str]](list)
-        for ticket in tickets:
-            with suppress(WorkspaceMoves):
-                of_shard[self.placed(replies.workspace_of_ticket(ticket))[0]].append(ticket)
-        return of_shard
+
+def _grouped(found: Iterable[T], home: Callable[[T], Store]) -> Mapping[Store, list[T]]:
+    """Group by the shard of each workspace, without those that move."""
+    of_shard = defaultdict[Store, list[T]](list)
+    for one in found:
+        with suppress(WorkspaceMoves):
+            of_shard[home(one)].append(one)
+    return of_shard

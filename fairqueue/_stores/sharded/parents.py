@@ -103,7 +103,7 @@ class ShardedParents(Shards):
         number = target.engine.shard
         left = at.leave_shard(workspace, number, moves=False, looks=True)
         if left is Left.DONE:
-            for items in at.pages(workspace, begin=b"1 0"):
+            for items in at.pages(workspace, begin=b"unique 0"):
                 target.take_in(workspace, items, moves=False)
             left = at.leave_shard(workspace, number, moves=False)
             if left is not Left.DONE:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
-from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, moves_from
+from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
 from fairqueue._stores.moves import Forwarding
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
@@ -24,9 +24,6 @@ T = TypeVar("T")
 PAUSES_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.6)
 """Pauses between tries of a call about a workspace that moves: a hundred jobs take some
 milliseconds."""
-PATIENCE_SECONDS = 2.0
-"""After this there is only one more try: beside a silent server, the look at all shards between two
-tries takes much longer than the pause."""
 
 
 def cannot_open(shard: int) -> Store:
@@ -48,8 +45,6 @@ class Shards:
         self._count()
         self._growing = threading.Lock()
         self._turns = count()
-        self._told_by = 0
-        """The shard that last told their number: it is asked first, since others may be silent."""
         self.layout = layout or Layout(Mark(len(shards)))
         """What this process knows of the shards, shared with its clones."""
 
@@ -67,7 +62,6 @@ class Shards:
         """Tell each engine how many servers and shards there are."""
         shards_on = Counter(shard.engine.server for shard in self._all)
         for shard in self._all:
-            shard.is_spread = len(self._all) > 1
             shard.engine.is_one_of_several = len(shards_on) > 1
             shard.engine.shards_on_server = shards_on[shard.engine.server]
 
@@ -99,17 +93,6 @@ class Shards:
     def there(self) -> tuple[Store, ...]:
         """Those that have answered since this process connected."""
         return tuple(shard for shard in self.shards if shard.engine.late_check is None)
-
-    def note_spread(self) -> None:
-        """Let each of several shards mark the limits that are wider than itself.
-
-        The only shard of a namespace does so as soon as workspaces move: until then there may be
-        processes that know no other.
-        """
-        first, *others = self.shards
-        first.is_spread = self.layout.mark.shards > 1 or (
-            bool(others) and moves_from(first.engine) is not None
-        )
 
     def later(self, call: Callable[[Store], object]) -> None:
         """Call each shard that has not answered yet as soon as it does, before any other call."""
@@ -175,9 +158,8 @@ class Shards:
 
     def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
         errors, began, said = Errors(), time.monotonic(), dict[int, Mark | None]()
-        first = sorted(shards, key=lambda shard: shard.engine.shard != self._told_by)
         for number, mark in answers(
-            first, lambda shard: (shard.engine.shard, mark_of(shard.engine)), errors
+            shards, lambda shard: (shard.engine.shard, mark_of(shard.engine)), errors
         ):
             said[number] = mark
             if not at_all and self.layout.is_told(mark, number):
@@ -186,18 +168,15 @@ class Shards:
             errors.raise_first()
         told = [number for number, mark in said.items() if self.layout.is_told(mark, number)]
         if said:  # if none is to be believed, all have lost their data, or their newest writes
-            self._told_by = max(told or said, key=lambda number: age_of(said[number]))
-            self.layout.learn(said[self._told_by], began)
+            newest = max(told or said, key=lambda number: age_of(said[number]))
+            self.layout.learn(said[newest], began)
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Make a call about some workspaces; while they move, try again for some 2 s.
 
         After that, raise WorkspaceMoves.
         """
-        until = time.monotonic() + PATIENCE_SECONDS
         for pause in PAUSES_SECONDS:
-            if time.monotonic() > until:
-                break
             known = self.layout.mark
             try:
                 return call()

@@ -16,8 +16,7 @@ local stands, asked = times ~= '' and Across.before(queues, times), queues
 if stands then queues, n = Across.served(stands, queues, n) end
 max_deliveries, poll = tonumber(max_deliveries), poll + 0
 
-local lost, acks_early = Leases.finish_all(finishes, owner), {}
-for task in gmatch(early, '%S+') do acks_early[task] = true end
+local lost = Leases.finish_all(finishes, owner)
 
 local from, fences = { queues }, { nil }
 if queues == '' or find(queues, ' ', 1, true) then
@@ -31,23 +30,20 @@ if queues ~= asked then
 end
 
 local reply = { 1, lost, '0', nil, nil }
-local function serve()
+local function serve_and_save()
   Tick.all(max_deliveries, RebuildJobs.go_on)
   while #fences < n do
     local ws, flow = Select.next_of(from)
-    if not ws then return end
+    if not ws then break end
     local l, record, has_passed = Leases.grant(ws, flow, owner, lease_seconds)
     if l then
-      l.early = acks_early[l.task] and not Permits.needed(l.queue, l.task)
+      local acks_early = early ~= '' and find(' ' .. early .. ' ', ' ' .. l.task .. ' ', 1, true)
+      l.early = acks_early and not Permits.needed(l.queue, l.task)
       fences[#fences + 1] = l.fence
       reply[#reply + 1] = Idempotency.told(l)
       reply[#reply + 1] = record
-    elseif not has_passed then return end
+    elseif not has_passed then break end
   end
-end
-
-local function serve_and_save()
-  serve()
   Leases.save_granted()
 end
 
@@ -70,7 +66,7 @@ else
 end
 Idempotency.keep(owner, number, lost .. '|' .. reply[3] .. '|' .. concat(fences, ' '),
   lease_seconds)
-if made('set_aside')[1] then reply[3] = reply[3] .. ' ' .. Shard.told() end
+if S.set_aside[1] then reply[3] = reply[3] .. ' ' .. Shard.told() end
 if not stands then return reply end
 for _, stand in ipairs(stands) do
   stand.is_closed = not Limits.is_open(Records.node(stand.queue))

@@ -4,7 +4,8 @@
 -- named workspace only.
 -- ARGV now workspace queues id cursor count
 -- ROUTE workspace MERGE gathered
--- RETURNS {cursor, "state job", ...}: waiting (or running), dead or ended, and workspace/queue/id
+-- RETURNS {cursor, names, "state job", ...}: of the workspaces that were asked, and what was found:
+-- waiting (or running), dead or ended, and workspace/queue/id
 -- WRITES nothing
 local _, name, queues, id, cursor, count = unpack(ARGV)
 local DEAD_MOST = 1000
@@ -67,4 +68,4 @@ else
   end
 end
 table.sort(found)
-return { following_cursor, unpack(found) }
+return { following_cursor, concat(workspaces, ' '), unpack(found) }

@@ -1,13 +1,11 @@
 -- A page of what belongs to a workspace that moves, see shards/moves.lua.
 -- ARGV now workspace cursor
--- RETURNS {cursor, items}: the first cursor is "0", the last one "end"
+-- RETURNS {cursor, items}: "0" until all that has a key of its own is gone, "unique 0", ..., "end"
 -- WRITES nothing
 local _, name, cursor = unpack(ARGV)
 local ITEMS_BYTES = 262144 -- of records: one page is one reply
 local ITEMS = 100
 local ws, items, bytes = Records.workspace(name), {}, 0
-local HASHES = { { 'dead_letters', name }, { 'dead_letters', '!' .. name },
-  { 'dead_letters', '!!' .. name }, { 'schedules', name }, { 'unique' } }
 
 local function is_full()
   return #items >= ITEMS or bytes >= ITEMS_BYTES
@@ -52,6 +50,15 @@ local function add_fields(kind, of, from)
   return following_cursor
 end
 
+-- A hash of its own is read from the start until it is empty: a cursor means nothing after a
+-- failover.
+local function add_hash(kind, of)
+  local from = '0'
+  repeat
+    from = is_full() and '0' or add_fields(kind, of, from)
+  until from == '0'
+end
+
 local function add_rest()
   local lines = {}
   local function line(...) insert(lines, concat({ ... }, ' ') .. '\n') end
@@ -79,17 +86,10 @@ if cursor == '0' then
       add_jobs('lane', K.lane(name, flow.lane_key, priority), flow.queue)
     end
   end
-  return { #items > 0 and '0' or '1 0', concat(items) }
+  for _, of in ipairs({ name, '!' .. name, '!!' .. name }) do add_hash('dead_letters', of) end
+  add_hash('schedules', name)
+  return { #items > 0 and '0' or 'unique 0', concat(items) }
 end
-local n, from = match(cursor, '^(%d) (%d+)$')
-n = tonumber(n)
-repeat -- of the unique keys, which are those of all workspaces, one page
-  local of = HASHES[n][2]
-  from = add_fields(HASHES[n][1], of, from)
-  if from == '0' and not (of and #items > 0) then n = n + 1 end
-until #items > 0 or n >= #HASHES
--- A hash of its own is read from the start until it is empty: a cursor means nothing after a
--- failover.
-if n < #HASHES then from = '0' end
-if n > #HASHES then add_rest() end
-return { n > #HASHES and 'end' or int(n) .. ' ' .. from, concat(items) }
+local from = add_fields('unique', nil, match(cursor, '%d+')) -- one page: all workspaces share it
+if from == '0' then add_rest() end
+return { from == '0' and 'end' or 'unique ' .. from, concat(items) }

@@ -1,11 +1,15 @@
 -- Drop what waits or is scheduled, by queue, workspace and task; running jobs go on.
 -- First come the lanes; what is left of a queue, and any job of a task, is found by its record.
--- ARGV now queue workspace task cursor count most cancelled
+-- ARGV now queue workspace task cursor count most each cancelled lists
 -- ROUTE workspace MERGE concat
 -- RETURNS {cursor, dropped}; the cursor is empty when none is left; of a task: on one queue
-local _, queue, name, task, cursor, count, most, cancelled = unpack(ARGV)
-most = tonumber(most)
+-- most, each: jobs of one call, and of one workspace in it
+-- lists: of another system, to which the jobs are handed over, see removal.lua
+local _, queue, name, task, cursor, count, most, each, cancelled, lists = unpack(ARGV)
+most, each = tonumber(most), tonumber(each)
 S.leaves_notices = cancelled == '1'
+Removal.read_lists(lists)
+if name ~= '' then Shard.refuse_moved(name) end
 
 local function from_lanes()
   local following_cursor, names = '0', { name }
@@ -19,7 +23,8 @@ local function from_lanes()
   local dropped = 0
   for _, one in ipairs(names) do
     if dropped < most and not Shard.is_spent() then
-      dropped = dropped + Removal.waiting(Records.workspace(one), queue, most - dropped)
+      local its_most = min(each, most - dropped)
+      dropped = dropped + Removal.waiting(Records.workspace(one), queue, its_most)
     end
   end
   if dropped >= most or Shard.is_spent() then return { cursor, dropped } end

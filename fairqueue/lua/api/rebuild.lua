@@ -7,7 +7,7 @@ local ways = {
   lease = RebuildFound.lease, workspace = RebuildFound.workspace, lane = RebuildFound.lane,
   node = RebuildFound.node, shared_limit = RebuildFound.shared_limit,
   letter = RebuildFound.letter, record = RebuildFound.record, key = RebuildFound.key,
-  foreign = RebuildFound.foreign, shard = RebuildFound.shard, schedule = RebuildFound.schedule,
+  foreign = RebuildFound.key, shard = RebuildFound.shard, schedule = RebuildFound.schedule,
 }
 local parts = {}
 for part in gmatch(names .. '\n', '([^\n]*)\n') do insert(parts, part) end

@@ -16,7 +16,7 @@ local function row(name, average)
     local limit = Limits.whole(own, what)
     texts[i] = limit and num(limit) or '-'
   end
-  if not own.rate then texts[4] = '-' end -- a burst is there without a rate, by default
+  if texts[3] == '-' then texts[4] = '-' end -- a burst is there without a rate, by default
   local hold = Limits.any('tasks') and Limits.text_of('pause:task:' .. name) or ''
   return concat({ name, average and num(Fairness.seconds(average)) or '-', concat(texts, ' '),
     match(hold, '^%a+') or '-' }, ' ')

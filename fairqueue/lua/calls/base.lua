@@ -1,6 +1,6 @@
 -- The beginning of the library: short names, the state of one call, the time and the shard's
 -- record. A server fetches nothing from its own tables while it loads a library, so a call does.
-local call, format, match, gmatch, find, concat, insert, max, min
+local call, format, match, gmatch, find, sub, concat, insert, max, min
 -- Of one call: its arguments, and P, with which its keys begin; the time in seconds since 1970, by
 -- a clock of the shard that does not go back, and as text, since formatting a number costs as much
 -- as a command; the shard's record as it was read, see shard.lua; and S, what modules keep until
@@ -13,7 +13,8 @@ local FORMAT, META = '2', '<dddddddd' -- see shard.lua
 local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
 local NUMBERS_END = 9007199254740992 -- above every fence, tag and number of a call
-local NO_META = ('\0'):rep(PACKED) .. '- - - format=' .. FORMAT
+local FORMAT_END = ' format=' .. FORMAT
+local NO_META = ('\0'):rep(PACKED) .. '- - -' .. FORMAT_END
 
 -- What S has when a call begins: more than 16 names, so that it does not grow, which costs more.
 local function new_state()
@@ -23,7 +24,7 @@ local function new_state()
     look_again_at = 1 / 0, -- when this claimer must come back for what it has left over
     at_work = false, -- the lease, timer or flow at which the call works, in case it fails
     added_job = false, -- the id of the job that it stored last, for the same reason
-    has_read = false, -- whether there may be anything to write at the end
+    has_read = false, -- whether what few calls need was made, so that there may be more to write
     -- how much has been done besides the call's own n
     steps_taken = 0, looks_taken = 0,
     steps_kept = 0, -- while a tick runs: Shard.STEPS_KEPT
@@ -33,41 +34,43 @@ local function new_state()
     fields = false, -- of the shard's hash: those that were read when the call began
   }
 end
--- What few calls need, and tables of the call's own, each made when it is first needed: S has place
--- for 32 names, and one more would double it.
-local TABLE, READ = 'table', 'read'
+-- What calls need that change more than a lane: made together, when one of them is first needed, at
+-- the size that most have.
+local function add_records(state)
+  state.has_read = true
+  -- what was read, and is written at the end
+  state.workspaces = {}
+  state.nodes = {}
+  state.shared_limits = {}
+  state.changed_fields = { nil, nil, nil, nil, nil, nil, nil, nil, nil, nil } -- field, text, ...
+  state.touched_queues = {} -- whose token must be checked
+  state.due_queues = {} -- when time will bring something to a queue
+  state.set_aside = {} -- {kind, name, text} of what could not be read, or was not found
+  -- what has been done, for a call that fails: see commit.lua
+  state.taken_jobs = { nil } -- {workspace, queue, priority, element}
+  state.touched_leases = { nil, nil } -- granted or dropped
+  state.granted = { nil } -- leases that are still to be written
+  state.words = { nil, nil, nil, nil } -- one table for all commands, since another each costs more
+  state.averages = {}
+end
+-- What few calls need, each made when it is first needed: S has place for 32 names, and one more
+-- would double it.
+local TABLE = 'table'
 local STATE = {
   stored_by = '', -- the process that stores limits; none for those of a provider
   queue_names = false, flow_of_many = false,
-  -- what was read, and is written at the end
-  workspaces = READ, nodes = READ, shared_limits = READ,
-  changed_fields = READ, -- of the shard's hash: field, text, ...
-  touched_queues = READ, -- whose token must be checked
-  due_queues = READ, -- when time will bring something to a queue
-  set_aside = READ, -- {kind, name, text} of what could not be read, or was not found
-  -- what has been done, for a call that fails: see commit.lua
-  taken_jobs = TABLE, -- {workspace, queue, priority, element}
-  touched_leases = TABLE, -- granted or dropped
-  granted = TABLE, -- leases that are still to be written
-  words = TABLE, -- one table for all commands: another one each would cost more
-  limits_of = TABLE, limits_by_text = TABLE, averages = TABLE, room_of_workspace = TABLE,
+  limits_of = TABLE, limits_by_text = TABLE, room_of_workspace = TABLE,
   indexed_tasks = TABLE, notes_of = TABLE,
   handover_lists = TABLE, -- {least priority, list}, the least first
 }
 local NOTHING = {}
 local NEW_STATE = { __index = function(state, name)
   local first = STATE[name]
-  if first ~= TABLE and first ~= READ then return first end
-  state.has_read = state.has_read or first == READ
-  first = {}
-  state[name] = first
-  return first
+  if first == TABLE then state[name] = {}
+  elseif first == nil then add_records(state)
+  else return first end
+  return state[name]
 end }
-
--- A table of S, or an empty one if nothing has made it.
-local function made(name)
-  return rawget(S, name) or NOTHING
-end
 
 -- The numbers of a packed record; nil: it cannot be read, or is not there.
 local function unpacked(form, text)
@@ -78,14 +81,16 @@ local function num(number)
   return format('%.17g', number)
 end
 
+-- Most small numbers are counts.
+local INTS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', '10', [0] = '0' }
 local function int(number)
-  return format('%d', number)
+  return INTS[number] or format('%d', number)
 end
 
 function begin_call(keys, arguments)
   if not call then
     call, format, match = redis.call, string.format, string.match
-    gmatch, find = string.gmatch, string.find
+    gmatch, find, sub = string.gmatch, string.find, string.sub
     concat, insert, max, min = table.concat, table.insert, math.max, math.min
   end
   ARGV, P = arguments, keys[2]
@@ -103,11 +108,11 @@ end
 -- time go on from its last beat: what Redis's clock falls behind that is added to it from then on.
 -- Return the refusal of another release's keys.
 local function open_shard(...)
-  S = setmetatable(new_state(), NEW_STATE)
   local found, one, other = call('HMGET', K.shard(), 'record', 'settings', ...), ...
+  S = setmetatable(new_state(), NEW_STATE)
   S.fields = { [one or ''] = found[3], [other or ''] = found[4], settings = found[2] }
   meta_text, meta_unread = found[1] or NO_META, nil
-  if #meta_text < #NO_META or meta_text:sub(-#FORMAT - 8) ~= ' format=' .. FORMAT then
+  if #meta_text < #NO_META or sub(meta_text, -#FORMAT_END) ~= FORMAT_END then
     local written = match(meta_text, ' format=(%d+)$')
     if written and written ~= FORMAT then return { err = 'FORMAT ' .. written .. ' ' .. FORMAT } end
     meta_text, meta_unread = NO_META, meta_text
@@ -117,7 +122,7 @@ local function open_shard(...)
   if not (beat + offset + last_window < LAST_TIME) then -- damaged; also what is no number
     meta_text, meta_unread, beat, offset, last_window = NO_META, meta_text, 0, 0, 0
   end
-  offset = max(0, offset, beat - now)
+  if beat - now > offset then offset = beat - now end
   if offset > 0 then
     now = now + offset
     now_text = num(now)

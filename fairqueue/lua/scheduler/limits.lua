@@ -5,7 +5,8 @@
 --   settings: JSON. default, queue_default, total: limits of all, by name; marks, if they are set:
 --   whether any limit has a capacity, also one of a queue, a task or the total (wide_capacity), or
 --   is of a workspace, a queue, a task; whether leases of a task are indexed, limits are only
---   observed, a reserve may stand in an index; and see moves.lua
+--   observed, a reserve may stand in an index; shards: how many there are, of several; and see
+--   moves.lua
 local OF_ALL = {
   default = { 'configured:default:', 'live:default:' },
   queue_default = { 'configured:queue_default:' },
@@ -15,10 +16,17 @@ local LISTED = { 'capacity', 'wide_capacity', 'workspaces', 'queues', 'tasks' }
 local NOTED = { 'configured:observe:', 'reserves', 'moves', 'spread', 'forwards' }
 local WORD = '([%w_]+)=([^ ]+)'
 local NONE = { weight = 1, burst = 1, weighs = '1' }
+local WIDE = { total = { 'concurrency', 'capacity', 'requests' },
+  queue_default = { 'concurrency', 'capacity' }, task = { 'concurrency', 'rate', 'burst' } }
+local DIVIDED = { capacity = true, requests = true }
 
 function Limits.settings()
-  local text, done, settings = S.fields.settings or Limits.note(), true, NOTHING
-  if text ~= '{}' then done, settings = pcall(cjson.decode, text) end
+  local text = S.fields.settings or Limits.note()
+  if text == '{}' then
+    S.settings = NOTHING
+    return NOTHING
+  end
+  local done, settings = pcall(cjson.decode, text)
   done = done and type(settings) == 'table'
   for part in pairs(OF_ALL) do
     done = done and (not settings[part] or type(settings[part]) == 'table')
@@ -77,6 +85,8 @@ function Limits.note()
     if call('EXISTS', K.limits_with(name)) == 1 then add(name, '1') end
   end
   if call('EXISTS', K.indexed_tasks()) == 1 then add('indexed', '1') end
+  local shards = parts[1] and Limits.shards()
+  if shards then add('shards', int(shards)) end
   local text = '{' .. concat(parts, ',') .. '}'
   Shard.put('settings', text)
   S.fields.settings = text
@@ -91,7 +101,8 @@ function Limits.merged(part, text)
   local settings = S.settings or Limits.settings()
   limits = { weight = 1, burst = 1 }
   for name, value in pairs(settings[part] or NOTHING) do limits[name] = value end
-  limits = Limits.read(text, limits)
+  if text ~= '' then limits = Limits.read(text, limits) end
+  if settings.shards then Limits.widen(limits, WIDE[part] or NOTHING, settings.shards) end
   if settings.observe then limits = Limits.observed(limits) end
   if limits.draining then limits.capacity = 0 end
   limits = Limits.complete(limits)
@@ -139,9 +150,8 @@ function Limits.own(scope, name)
   return concat(texts, ' ', 1, 3), ' ' .. texts[4]
 end
 
--- The limits of the total, with the parts that this shard has.
 function Limits.of_total()
-  return Limits.none_is_set() and NONE or Limits.with_parts(Limits.merged('total', ''))
+  return Limits.none_is_set() and NONE or Limits.merged('total', '')
 end
 
 -- The limits of a node's queue, and of the total.
@@ -150,7 +160,7 @@ function Limits.of_queue(node)
   if not node.limits then
     local own, held = '', ''
     if Limits.any('queues') then own, held = Limits.own('queue', node.queue) end
-    node.limits = Limits.with_parts(Limits.merged('queue_default', own .. held))
+    node.limits = Limits.merged('queue_default', own .. held)
     node.total = Limits.of_total()
   end
   return node.limits, node.total
@@ -196,32 +206,26 @@ function Limits.observed(would)
     exempt = would.exempt, paused = would.paused, draining = would.draining, would = would }
 end
 
--- Of a capacity, or of requests, over all shards each has a fixed part: the whole divided by their
--- number, and of the rest one for each of the first. While that number changes, the larger counts.
-function Limits.part(whole)
+-- How many shards there are, while that changes the larger number; nil: this one alone. The only
+-- one is one of several as soon as workspaces move: until then there may be processes that know no
+-- other, and take no permits.
+function Limits.shards()
   local from, to = match(call('HGET', K.shard(), 'shards') or '', '^(%d+)[%d.]*>?(%d*)')
-  if not from then return whole end
-  local shards, own = max(tonumber(from), tonumber(to) or 0), tonumber(Shard.here())
-  return math.floor(whole / shards) + (own < whole % shards and 1 or 0)
+  if not from or from == '1' and not call('HGET', K.limits(), 'moves') then return nil end
+  return max(tonumber(from), tonumber(to) or 0)
 end
 
--- The same limits with the parts that this shard has. The whole stays beside them, for people.
-function Limits.with_parts(limits)
-  if not (limits.whole_capacity or limits.whole_requests) then
-    local would = limits.would
-    if would and (would.whole_capacity or would.whole_requests) then
-      limits.would = Limits.with_parts(would)
-    end
-    return limits
+-- Limits that are wider than a shard stand as whole_…, and need permits: see permits.lua. Of a
+-- capacity, or of requests, each shard has a fixed part beside that: the whole divided by the
+-- number of shards, and of the rest one for each of the first.
+function Limits.widen(limits, wide, shards)
+  local own = tonumber(Shard.here())
+  for _, what in ipairs(wide) do
+    local whole = limits[what]
+    limits['whole_' .. what] = whole
+    limits[what] = whole and DIVIDED[what]
+      and math.floor(whole / shards) + (own < whole % shards and 1 or 0) or nil
   end
-  local own = {}
-  for name, value in pairs(limits) do own[name] = value end
-  for _, what in ipairs({ 'capacity', 'requests' }) do
-    local whole = own['whole_' .. what]
-    own[what] = whole and Limits.part(whole) or own[what]
-  end
-  if own.draining then own.capacity = 0 end
-  return own
 end
 
 -- A limit as people know it, which may be wider than this shard.
@@ -235,7 +239,7 @@ function Limits.of_task(task)
     local own, held = '', ''
     if Limits.any('tasks') then own, held = Limits.own('task', task) end
     local has_own = find(own, '=', 1, true) or find(held, 'paused', 1, true)
-    S.limits_of[task] = has_own and Limits.merged('', own .. held) or false
+    S.limits_of[task] = has_own and Limits.merged('task', own .. held) or false
   end
   return S.limits_of[task]
 end

@@ -3,17 +3,8 @@
 -- reserve. Only settle.lua calls Order.enter and Order.leave.
 Order.ESTIMATES_KEPT = 16 -- tasks whose average duration a workspace keeps
 
-function Order.member(arrival, name)
-  return ('000000000000000' .. arrival):sub(-15) .. ':' .. name
-end
-
 function Order.member_of(entity, flow)
-  local member = flow.member
-  if not member then
-    member = Order.member(flow.arrival, entity.name)
-    flow.member = member
-  end
-  return member
+  return flow.arrival .. ':' .. entity.name
 end
 
 function Order.insert(entity, flow, tag)
@@ -27,7 +18,7 @@ function Order.leave(entity, flow)
   if not flow.arrival then return end
   call('ZREM', K.ready(flow.node), Order.member_of(entity, flow))
   if flow.reserved then Order.set_reserved(entity, flow, false) end
-  flow.arrival, flow.member, flow.has_started = nil, nil, nil
+  flow.arrival, flow.has_started = nil, nil
 end
 
 -- How far its next job moves its tag; 0: what that costs is not known.
@@ -87,7 +78,7 @@ end
 function Order.head_of(node, member)
   member = member or call('ZRANGE', K.ready(node.id), '0', '0')[1]
   if not member then return nil end
-  local name = member:sub(17)
+  local name = sub(member, 17)
   if find(name, '[/@]') then -- no encoded name has these
     return Records.inner_node(name), Records.inner_node(name)
   end
@@ -147,7 +138,7 @@ function Order.enter(entity, flow, cost)
   if not flow.arrival then
     local meta = S.meta or Shard.load()
     meta.arrival = meta.arrival + 1
-    flow.arrival = int(meta.arrival)
+    flow.arrival = format('%015d', meta.arrival)
   end
   local stride = cost == 0 and 0 or Fairness.stride(cost, entity.weight)
   local base = Fairness.base_of(state, node.virtual_time, finish_tag, stride, node.max_stride)
@@ -182,12 +173,6 @@ function Order.shift(entity, flow, used)
   end
 end
 
--- The estimate of a task among those of a workspace; nil: it has none.
-function Order.estimate_in(estimates, task)
-  local _, at = find(estimates, ';' .. task .. '=', 1, true)
-  return at and match(estimates, '^[^;]+', at + 1)
-end
-
 -- The newest stands last; of too many the oldest goes.
 function Order.with_estimate(estimates, task, worked)
   local entry = ';' .. task .. '='
@@ -203,9 +188,12 @@ function Order.with_estimate(estimates, task, worked)
   return estimates .. entry .. int(worked)
 end
 
+-- The estimate of a task among those of a workspace; nil: it has none.
 function Order.own_estimate(ws, task)
   if ws.known_task ~= task then
-    ws.known_task, ws.known = task, tonumber(Order.estimate_in(ws.duration_estimates, task))
+    local estimates = ws.duration_estimates
+    local _, at = find(estimates, ';' .. task .. '=', 1, true)
+    ws.known_task, ws.known = task, at and tonumber(match(estimates, '^[^;]+', at + 1))
   end
   return ws.known
 end

@@ -56,19 +56,18 @@ end
 function Settle.workspace(ws)
   if ws.is_unread then Rebuild.workspace(ws) end
   ws.dirty = true
-  local limits, kept = ws.limits or Limits.of_workspace(ws), { nil }
+  local limits = ws.limits or Limits.of_workspace(ws)
   if ws.weight ~= limits.weighs or ws.move or limits.parent ~= ws.parent then Settle.weigh(ws) end
   local block = limits.may_block and Limits.block_of(ws)
   local is_below = limits.reserve and Limits.usage_of(ws) < limits.reserve
   ws.follows = ws.others and Follow.go_on(ws, block, is_below)
-  local flows = ws.flows
-  for i = 1, #flows do
+  local flows, i = ws.flows, 1
+  while flows[i] do
     local flow = flows[i]
     local stays = Settle.flow(ws, flow, block, is_below)
-    if stays then kept[#kept + 1] = flow end
     if flow.up then Settle.member(ws, flow, stays) end
+    if stays then i = i + 1 else table.remove(flows, i) end
   end
-  ws.flows = kept
   if limits.rate or Timers.may_wait(ws) then Timers.arm(ws) end
 end
 

@@ -63,17 +63,10 @@ function Across.keep(stand)
   return (stand.at and head or '') .. ',' .. num(stand.seen)
 end
 
--- Where they stand, without a claim.
-function Across.told(stands)
-  local told = {}
-  for _, stand in ipairs(stands) do insert(told, Across.keep(stand)) end
-  return concat(told, ';')
-end
-
 -- Say in the reply of a claim where they stand after it. One that has less than was wanted, and
 -- waits for other shards, says so: there is no time after which to look again.
 function Across.after(stands, reply)
-  local started = {}
+  local started, told = {}, {}
   for i = 4, #reply, 2 do started[match(reply[i], '^%S+ %S+ (%S+)')] = true end
   for _, stand in ipairs(stands) do
     if started[stand.queue] then
@@ -81,9 +74,10 @@ function Across.after(stands, reply)
     end
     local tag = first_tag(stand.queue)
     stand.at = tag and tag + stand.ahead
+    insert(told, Across.keep(stand))
   end
   local waits = stands.wanted and #reply < 3 + 2 * stands.wanted
-  reply[3] = reply[3]:gsub('^%S+', (waits and 'inf' or '%0') .. '/' .. Across.told(stands))
+  reply[3] = reply[3]:gsub('^%S+', (waits and 'inf' or '%0') .. '/' .. concat(told, ';'))
   return reply
 end
 

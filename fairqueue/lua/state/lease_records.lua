@@ -26,11 +26,12 @@ function LeaseRecords.parse(fence, text)
   local lane_key, queue, id, workspace, task, priority, charged, claimed, ran, owner, marks,
     deliveries, length, ended = match(text, LEASE)
   if not ended then return nil end
-  if ended == '' then ended = nil end
-  return { fence = fence, lane_key = lane_key, queue = queue, id = id, workspace = workspace,
+  local l = { fence = fence, lane_key = lane_key, queue = queue, id = id, workspace = workspace,
     task = task, priority = priority, charged = charged, claimed = claimed, ran = ran,
-    owner = owner, early = marks == '1' or marks == '3', cancelled = marks >= '2',
-    deliveries = tonumber(deliveries), length = length, ended = ended }
+    owner = owner, deliveries = tonumber(deliveries), length = length }
+  if marks ~= '0' then l.early, l.cancelled = marks == '1' or marks == '3', marks >= '2' end
+  if ended ~= '' then l.ended = ended end
+  return l
 end
 
 -- What stands before and behind `ran` in a record: the job, charged, claimed, and from the owner up

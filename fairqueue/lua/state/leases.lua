@@ -21,7 +21,8 @@ function Leases.drop_all(leases)
     local l = leases[i]
     touched[#touched + 1] = l
     if l.is_whole then l.is_whole = false end -- a field more would double the table
-    if S.workspaces[l.workspace] then S.workspaces[l.workspace].usage = false end
+    local ws = S.workspaces[l.workspace]
+    if ws then ws.usage = false end
   end
   call('ZREM', K.expiry(), Words.of(leases, 'fence'))
   LeaseRecords.remove_all(leases)
@@ -97,7 +98,7 @@ function Leases.grant(ws, flow, owner, lease_seconds)
   call('SADD', K.slots(ws.name), l.fence)
   if ws.usage then ws.usage = ws.usage + 1 end
   local keys = (flow.up or ws.move or Limits.any('indexed')) and SharedLimits.take(ws, l)
-  node.last_fence, node.dirty = l.fence, true
+  node.last_fence, node.dirty = S.meta.fence, true
   Leases.record_start(ws, node)
   Settle.start(ws, flow, cost, guess)
   if keys then Settle.shared_limits(keys) end
@@ -108,7 +109,7 @@ end
 
 -- Write the leases that were granted: what all of them share takes one command.
 function Leases.save_granted()
-  local granted = made('granted')
+  local granted = S.granted
   if not granted[1] then return end
   LeaseRecords.grant_all(granted, now + granted[1].length)
   for i = 1, #granted do granted[i].is_whole = true end
@@ -133,24 +134,25 @@ function Leases.held_for(l, until_then)
 end
 
 function Leases.worked(l, seconds)
-  return Fairness.worked(Fairness.microseconds(seconds), Leases.held_for(l))
+  return Fairness.microseconds(Fairness.worked(seconds, now - l.claimed))
 end
 
-function Leases.finish(leases)
+-- Each with what its owner reports; a workspace is settled once, after its last.
+function Leases.finish(leases, seconds)
   Leases.drop_all(leases)
   Words.for_each('HDEL', K.jobs, leases, 'queue', 'id')
   Shard.remember_ended(Words.of(leases, 'id'))
-  local last_of = leases[2] and {} -- by workspace, which is settled once
+  local left = leases[2] and {}
   for i = 1, #leases do
     local l = leases[i]
-    local ws, worked = Leases.dropped(l), Leases.worked(l, l.seconds)
+    local ws, worked = Leases.dropped(l), Leases.worked(l, seconds[i])
     Order.record_duration(ws, l.task, worked)
     Leases.true_up(ws, l, worked)
-    if last_of then last_of[ws] = i else Settle.workspace(ws) end
+    if left then left[ws] = i else Settle.workspace(ws) end
   end
-  for i = 1, last_of and #leases or 0 do
+  for i = 1, left and #leases or 0 do
     local ws = S.workspaces[leases[i].workspace]
-    if last_of[ws] == i then Settle.workspace(ws) end
+    if left[ws] == i then Settle.workspace(ws) end
   end
   Tasks.save()
 end
@@ -163,25 +165,27 @@ end
 -- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
 function Leases.finish_all(finishes, owner)
   if finishes == '' then return '' end
-  local lost, fences, endings, seconds = { nil }, { nil }, { nil }, { nil }
-  for fence, ending, worked in gmatch(finishes, '(%d+):(%a+):(%S+)') do
-    local n = #fences + 1
-    fences[n], endings[n], seconds[n] = fence, ending, worked
+  local fences, endings, worked, n = { nil }, { nil }, { nil }, 0
+  for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
+    n = n + 1
+    fences[n], endings[n], worked[n] = fence, ending, seconds
   end
-  local texts, ended, seen = call('HMGET', K.leases(), unpack(fences)), { nil }, {}
-  for i = 1, #fences do
+  local texts, lost = call('HMGET', K.leases(), unpack(fences)), ''
+  local ended, seconds = { nil }, { nil }
+  for i = 1, n do
     local fence, l = fences[i], nil
-    l = texts[i] and not seen[fence] and Leases.held_as(fence, texts[i], owner)
+    l = texts[i] and not ended[fence] and Leases.held_as(fence, texts[i], owner)
     if not l then
-      lost[#lost + 1] = fence
+      lost = lost == '' and fence or lost .. ' ' .. fence
     elseif endings[i] == 'ack' then
-      l.seconds, seen[fence], ended[#ended + 1] = seconds[i], true, l
+      local at = #ended + 1
+      ended[at], ended[fence], seconds[at] = l, true, worked[i]
     else
       Leases.finish_early(l)
     end
   end
-  if ended[1] then Leases.finish(ended) end
-  return concat(lost, ' ')
+  if ended[1] then Leases.finish(ended, seconds) end
+  return lost
 end
 
 -- An element of a lane without a job that can start: it has no record, or one that cannot be read,

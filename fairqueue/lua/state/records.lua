@@ -99,13 +99,15 @@ end
 
 -- All that have changed: up to 50 in one command.
 function Records.save_workspaces()
-  local fields = {}
-  for name, ws in pairs(made('workspaces')) do
-    local n, is_left = #fields, ws.flows[1] or ws.others or ws.timer
-    if not ws.dirty or ws.is_unread or n >= 100 or not is_left then Records.save_workspace(ws)
-    else fields[n + 1], fields[n + 2] = name, WorkspaceRecords.text(ws) end
+  local fields, n = { nil, nil, nil, nil }, 0
+  for name, ws in next, S.workspaces do
+    if not ws.dirty or ws.is_unread or n >= 100 or not (ws.flows[1] or ws.others or ws.timer) then
+      Records.save_workspace(ws)
+    else
+      fields[n + 1], fields[n + 2], n = name, WorkspaceRecords.text(ws), n + 2
+    end
   end
-  if #fields > 0 then call('HSET', K.workspaces(), unpack(fields)) end
+  if n > 0 then call('HSET', K.workspaces(), unpack(fields)) end
 end
 
 -- A workspace of which nothing is left leaves no record.
@@ -139,7 +141,8 @@ function Records.node(queue)
   node = { id = queue, queue = queue, lane_key = queue, is_new = not text,
     virtual_time = virtual_time, max_stride = max_stride, highest = highest,
     least_debt = least_debt, last_start = last_start, start_interval = start_interval,
-    last_fence = last_fence, resumed = resumed or '', unused = unused ~= '' and unused or nil }
+    last_fence = last_fence, resumed = resumed or '' } -- and its limits: 16 fields
+  if unused and unused ~= '' then node.unused = unused end
   S.nodes[queue] = node
   return node
 end
@@ -162,8 +165,7 @@ function Records.save_node(node)
   if not node.dirty then return end
   if node.up then return Records.save_inner_node(node) end
   local text = struct.pack(QUEUE_NODE, node.virtual_time, node.max_stride, node.highest,
-    node.least_debt, tonumber(node.last_start), tonumber(node.start_interval),
-    tonumber(node.last_fence))
+    node.least_debt, node.last_start + 0, node.start_interval + 0, node.last_fence + 0)
   if node.resumed ~= '' then text = text .. '~' .. node.resumed end
   if node.unused then text = text .. '/' .. node.unused end
   if node.is_new then Shard.remove('queues') end
@@ -172,10 +174,10 @@ end
 
 -- Write what the script has changed, and before that what it could not read.
 function Records.save()
-  if #made('set_aside') > 0 or meta_unread then Shard.save_aside() end
+  if S.set_aside[1] or meta_unread then Shard.save_aside() end
   Records.save_workspaces()
-  for _, node in pairs(made('nodes')) do Records.save_node(node) end
-  for _, shared in pairs(made('shared_limits')) do SharedLimitRecords.save(shared) end
+  for _, node in next, S.nodes do Records.save_node(node) end
+  for _, shared in next, S.shared_limits do SharedLimitRecords.save(shared) end
   Shard.save()
 end
 

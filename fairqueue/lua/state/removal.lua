@@ -1,11 +1,13 @@
--- Jobs that are removed where they wait: dropped for good, cancelled, or expired into the dead
--- letters.
+-- Jobs that are removed where they wait: dropped for good, cancelled, expired into the dead
+-- letters, or handed over to another system's lists in the same Redis.
 
 -- The id is remembered, so that a repeated publish is not a new job.
 function Removal.job(queue, id)
-  local is_read = S.leaves_notices or call('EXISTS', K.unique()) == 1
+  local hands_over = S.handover_lists[1]
+  local is_read = S.leaves_notices or hands_over or call('EXISTS', K.unique()) == 1
   local record = is_read and Jobs.read(queue, id) or ''
   if S.leaves_notices then Removal.leave_notice(queue, id, record) end
+  if hands_over then Removal.hand_over(id, record) end
   Shard.remember_ended(id)
   Enqueue.forget_keys(queue, id, record)
   return call('HDEL', K.jobs(queue), id)
@@ -17,7 +19,28 @@ function Removal.leave_notice(queue, id, record)
   DeadLetters.add_cancelled(Jobs.identity_of(record), queue, id, deliveries, record)
 end
 
+-- "0 celery 3 celery%06%163 ..."
+function Removal.read_lists(text)
+  local function char(hex) return string.char(tonumber(hex, 16)) end
+  for least, list in gmatch(text, '(%d+) (%S+)') do
+    insert(S.handover_lists, { tonumber(least), (string.gsub(list, '%%(%x%x)', char)) })
+  end
+end
+
+-- A job goes to the last list whose least priority it reaches; the other system reads them from
+-- their other end.
+function Removal.hand_over(id, record)
+  if not Jobs.deliveries_of(record) then return Shard.set_aside('job', id, record or nil) end
+  local _, _, priority = Jobs.identity_of(record)
+  local to
+  for _, one in ipairs(S.handover_lists) do
+    if tonumber(priority) >= one[1] then to = one[2] end
+  end
+  call('LPUSH', to, Jobs.payload_of(record))
+end
+
 function Removal.lanes(ws, flow, most)
+  Shard.refuse_moved(ws.name)
   local n = 0
   while n < most and flow.lanes ~= '' do
     local jobs, priority = Lanes.take(ws, flow, most - n)
@@ -31,6 +54,7 @@ function Removal.lanes(ws, flow, most)
 end
 
 function Removal.scheduled(ws, most)
+  Shard.refuse_moved(ws.name)
   local n = 0
   for _, entry in ipairs(call('ZRANGE', K.scheduled(ws.name), 0, most - 1)) do
     local queue, _, element = Jobs.read_entry(entry)
@@ -46,7 +70,6 @@ end
 -- What stands in the lanes of a workspace, of one queue or of all (''); of all, also what is
 -- scheduled.
 function Removal.waiting(ws, queue, most)
-  Shard.refuse_moved(ws.name)
   local n = 0
   for _, flow in ipairs(Flows.all(ws)) do
     if n < most and flow.lanes ~= '' and (queue == '' or flow.queue == queue) then
@@ -60,9 +83,8 @@ function Removal.waiting(ws, queue, most)
 end
 
 -- A page of the jobs of a queue that wait or are scheduled, of one workspace and task or of all
--- (nil): by their records, since a schedule has those of all queues, and a lane of all tasks. Each
--- record that is removed is added to `records`, if that is given.
-function Removal.page(queue, cursor, count, name, task, records)
+-- (nil): by their records, since a schedule has those of all queues, and a lane of all tasks.
+function Removal.page(queue, cursor, count, name, task)
   local following_cursor, found = Jobs.page(K.jobs(queue), cursor, count)
   local n, seen = 0, {}
   for i = 1, #found, 2 do
@@ -72,7 +94,6 @@ function Removal.page(queue, cursor, count, name, task, records)
     elseif (not name or of == name) and (not task or its_task == task) then
       local ws = Removal.by_record(queue, found[i], found[i + 1])
       if ws then n, seen[of] = n + 1, ws end
-      if ws and records then insert(records, found[i + 1]) end
     end
   end
   for _, ws in pairs(seen) do Settle.workspace(ws) end

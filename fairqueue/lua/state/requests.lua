@@ -75,7 +75,7 @@ end
 function Requests.settle(name)
   local turn = call('ZSCORE', K.requests_of_workspace(name), TURN)
   if not turn then return end
-  local member, used = Order.member(int(-turn), name), Requests.in_flight(name)
+  local member, used = format('%015d:%s', -turn, name), Requests.in_flight(name)
   call('ZREM', K.request_turns(), member)
   if Requests.waiting(name) == 0 then return call('ZREM', K.requests_of_workspace(name), TURN) end
   local limits = Limits.of_workspace({ name = name })

@@ -58,7 +58,7 @@ end
 -- 64 it leaves the number of its shard, so no two shards issue the same.
 function Shard.fence_after(last)
   local above = max(last, now * 1000000)
-  return above - above % SHARDS_MOST + SHARDS_MOST + match(P, ':(%d+)}:$')
+  return above - above % SHARDS_MOST + SHARDS_MOST + match(P, '%d+', -4)
 end
 
 function Shard.next_fence()
@@ -87,19 +87,14 @@ end
 
 -- It is written when the call ends.
 function Shard.put(field, text)
-  local changed = made('changed_fields')
+  local changed = S.changed_fields
   local n = #changed
-  if n == 0 then
-    S.has_read = true
-    S.changed_fields = { field, text, nil, nil, nil, nil, nil, nil } -- at its full size
-  else
-    changed[n + 1], changed[n + 2] = field, text
-    if n >= PUT_MOST then Shard.write_fields() end
-  end
+  changed[n + 1], changed[n + 2] = field, text
+  if n >= PUT_MOST then Shard.write_fields() end
 end
 
 function Shard.write_fields()
-  local changed = made('changed_fields')
+  local changed = S.changed_fields
   if not changed[1] then return end
   call('HSET', K.shard(), unpack(changed))
   S.changed_fields = {}

@@ -6,12 +6,13 @@
 local PAIR = '<dd'
 
 function Tasks.load(task)
-  if S.averages[task] ~= nil then return end
-  local text, all = unpack(call('HMGET', K.shard(), 'task:' .. task, 'tasks'))
-  S.averages[task] = Tasks.average(text) or false
-  if S.averages[''] then return end
-  local sum, count = unpacked(PAIR, all)
-  S.averages[''] = { sum = sum or 0, count = count or 0, changed = {} }
+  local averages = S.averages
+  if averages[task] ~= nil then return end
+  local found = call('HMGET', K.shard(), 'task:' .. task, 'tasks')
+  averages[task] = Tasks.average(found[1]) or false
+  if averages[''] then return end
+  local sum, count = unpacked(PAIR, found[2])
+  averages[''] = { sum = sum or 0, count = count or 0, changed = {} }
 end
 
 -- The average in a record; nil: none has ended.
@@ -50,7 +51,7 @@ end
 function Tasks.save()
   local all = S.averages['']
   Shard.put('tasks', struct.pack(PAIR, all.sum, all.count))
-  for task in pairs(all.changed) do
+  for task in next, all.changed do
     Shard.put('task:' .. task, struct.pack(PAIR, S.averages[task], now))
   end
 end

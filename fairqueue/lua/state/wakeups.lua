@@ -37,7 +37,7 @@ end
 -- Leave a token where there is runnable work, and take it away where there is none.
 function Wakeups.settle_tokens()
   if S.slots_freed > 0 then Wakeups.touch_if_total_opened() end
-  for queue in pairs(made('touched_queues')) do
+  for queue in next, S.touched_queues do
     local ready, token = K.ready(queue), K.token(queue)
     local there = call('EXISTS', ready, ready, token) -- 2 of them are the work, 1 is the token
     if there > 0 then
@@ -55,7 +55,7 @@ end
 
 -- What is due before the watcher looks again needs another watcher; so it does if there is none.
 function Wakeups.alert_early()
-  for queue, at in pairs(made('due_queues')) do
+  for queue, at in next, S.due_queues do
     local watched = Shard.load().watched
     if at < watched or watched < now then Wakeups.alert(queue) end
   end

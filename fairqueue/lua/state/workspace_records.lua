@@ -13,12 +13,13 @@
 --     limit per workspace), paused, rate, task_rate (its task's per workspace), busy (nothing waits
 --     here, some of it runs), idle, idle_with_debt (idle, and its finish tag is ahead of virtual
 --     time), put_off (see Select.clear), failed (see commit.lua)
---   arrival: its position among equal tags, '-' unless it is in the ready set
+--   arrival: its position among equal tags, in 15 digits; '-' unless it is in the ready set
 --   lanes: the priorities in use, each with + where jobs have come back; a space and
 --     priority=n,... follow where elements of a lane are holes: their jobs were taken out of the
 --     middle
-local PLAIN = '^1 0 0 0 %- %-|;([^ /]+) ([%l_]+) (%S+) (%S+) (%S+) (%S+) (%S+) '
+local PLAIN = '^(%S+ %S+ %S+ %S+) %- %-|;([^ /]+) ([%l_]+) (%S+) (%S+) (%S+) (%S+) (%S+) '
   .. '([%d,+]*)|([^|]*)$'
+local UNLIMITED = '1 0 0 0' -- most have neither weight, rate nor capacity
 
 local ONE_LANE = '^%S+ %S+ %S+ %S+ %- [^|]*|;([^; @]+) %S+ %S+ %S+ %S+ %S+ %S+ (%d+)|'
 
@@ -28,18 +29,23 @@ function WorkspaceRecords.only_lane(raw)
   return match(raw, ONE_LANE)
 end
 
--- Most have no weight, rate, capacity or timer, and one flow, in the node of a queue; nil: it is
--- another. The table is made at its full size.
+-- Most have one flow, in the node of a queue, and nothing waits for time; nil: it is another. The
+-- table is made at its full size.
 function WorkspaceRecords.plain(name, raw)
-  local lane_key, state, since, tag, finish, arrival, cost, lanes, estimates = match(raw, PLAIN)
-  if not lane_key or state == 'reserved' then return nil end
+  local head, lane_key, state, since, tag, finish, arrival, cost, lanes, estimates =
+    match(raw, PLAIN)
+  if not head or state == 'reserved' then return nil end
+  local weight, tat, last_start, start_interval = '1', '0', '0', '0'
+  if head ~= UNLIMITED then
+    weight, tat, last_start, start_interval = match(head, '^(%S+) (%S+) (%S+) (%S+)$')
+  end
   local flow = { lane_key = lane_key, queue = lane_key, node = lane_key, state = state,
     since = since, tag = tag, finish_tag = finish ~= '-' and finish or nil,
     arrival = arrival ~= '-' and arrival or nil, cost = cost, lanes = lanes }
-  return { name = name, raw = raw, flows = { flow }, duration_estimates = estimates, weight = '1',
-    tat = '0', last_start = '0', start_interval = '0', limits = false, dirty = false,
-    known_task = false, known = false, follows = false, others = false, waits = false,
-    usage = false }
+  return { name = name, raw = raw, flows = { flow }, duration_estimates = estimates,
+    weight = weight, tat = tat, last_start = last_start, start_interval = start_interval,
+    limits = false, dirty = false, known_task = false, known = false, follows = false,
+    others = false, waits = false, usage = false }
 end
 
 function WorkspaceRecords.flow(f)
@@ -50,22 +56,22 @@ function WorkspaceRecords.flow(f)
 end
 
 function WorkspaceRecords.text(ws)
-  local head = ws.weight .. ' ' .. ws.tat .. ' ' .. ws.last_start .. ' ' .. ws.start_interval
-  if ws.scheduled or ws.expiring or ws.timer or ws.parent or ws.move then
-    head = head .. ' ' .. (ws.scheduled and num(ws.scheduled) or '-')
+  local times, flows = ' - -', ws.flows
+  if ws.timer or ws.scheduled or ws.expiring or ws.parent or ws.move then
+    times = ' ' .. (ws.scheduled and num(ws.scheduled) or '-')
       .. (ws.expiring and '/' .. num(ws.expiring) or '')
       .. ' ' .. (ws.timer and num(ws.timer) or '-')
-      .. ((ws.parent or ws.move) and WorkspaceRecords.parent_text(ws) or '') .. '|'
-  else
-    head = head .. ' - -|'
+      .. ((ws.parent or ws.move) and WorkspaceRecords.parent_text(ws) or '')
   end
-  local first = ws.flows[1]
-  if first and not (ws.flows[2] or ws.others) then
-    return head .. WorkspaceRecords.flow(first) .. '|' .. ws.duration_estimates
+  local text = ws.others and WorkspaceRecords.left(ws.others) or ''
+  if flows[1] then text = text .. WorkspaceRecords.flow(flows[1]) end
+  if flows[2] then
+    local texts = { text }
+    for i = 2, #flows do texts[i] = WorkspaceRecords.flow(flows[i]) end
+    text = concat(texts)
   end
-  local flows = { ws.others and WorkspaceRecords.left(ws.others) or '' }
-  for i, flow in ipairs(ws.flows) do flows[i + 1] = WorkspaceRecords.flow(flow) end
-  return head .. concat(flows) .. '|' .. ws.duration_estimates
+  return ws.weight .. ' ' .. ws.tat .. ' ' .. ws.last_start .. ' ' .. ws.start_interval .. times
+    .. '|' .. text .. '|' .. ws.duration_estimates
 end
 
 -- The parts of a long record: its head, its flows, its estimates; nil: it has others. The flows

@@ -44,7 +44,7 @@ function Rebuild.stand(entity, flow)
   if flow.state == 'ready' and tag == tonumber(call('ZSCORE', K.ready(node), member) or nil)
     and tonumber(reserved or nil) == (flow.reserved and tag or nil) then return end
   Order.drop({ id = node }, member)
-  flow.arrival, flow.member, flow.reserved, entity.dirty = nil, nil, nil, true
+  flow.arrival, flow.reserved, entity.dirty = nil, nil, true
 end
 
 -- Compare the flows that were read of a workspace, and the nodes above them, with the sets. The

@@ -4,7 +4,8 @@
 local DAY_MICROSECONDS = 86400000000 -- a fence that is ahead by more was never issued
 local KINDS_OF_RECORDS = { workspaces = 'workspace', shard = 'queue', inner_nodes = 'node',
   leases = 'lease', shared_limits = 'shared_limit' }
-local TAKES_OUT = { slots_of_queue = 'HDEL', slots = 'SREM', nodes_of_shared_limit = 'SREM' }
+local TAKES_OUT = { slots_of_queue = 'HDEL', holes = 'HDEL', slots = 'SREM',
+  nodes_of_shared_limit = 'SREM' }
 local SIZE_OF = { hash = 'HLEN', set = 'SCARD', zset = 'ZCARD', list = 'LLEN', string = 'GET' }
 
 function RebuildFound.workspace(_, name)
@@ -16,12 +17,9 @@ function RebuildFound.workspace(_, name)
   return 'settled'
 end
 
--- element: of which there are more marks than elements; they would make a hole of a job that comes
--- later. They go, and an element whose job is gone becomes a hole again when it is found.
-function RebuildFound.lane(_, name, lane_key, priority, element)
+function RebuildFound.lane(_, name, lane_key, priority)
   local ws = Records.workspace(name)
   if ws.is_unread then Rebuild.workspace(ws) end
-  if element then call('HDEL', K.holes(name, lane_key, priority), element) end
   if Rebuild.lane(ws, lane_key, priority) then
     local flow = Records.flow(ws, lane_key)
     if Lanes.holes_of(flow, priority) > 0 then Lanes.tidy(ws, flow, priority) end
@@ -82,15 +80,12 @@ function RebuildFound.record(text, kind, name)
   return 'set_aside'
 end
 
--- A key that holds something of another type than this stops every script that needs it.
-function RebuildFound.foreign(wanted, ...)
-  local is_sound = pcall(call, SIZE_OF[wanted], P .. concat({ ... }, ':'))
-  return not is_sound and RebuildFound.key('', ...) or nil
-end
-
--- A key that expires and should not, or is not in use any more.
+-- A key that holds something of another type than this stops every script that needs it; another
+-- one expires and should not, or is not in use any more.
 function RebuildFound.key(how, ...)
-  call(how == 'persist' and 'PERSIST' or 'UNLINK', P .. concat({ ... }, ':'))
+  local key = P .. concat({ ... }, ':')
+  if SIZE_OF[how] and pcall(call, SIZE_OF[how], key) then return end
+  call(how == 'persist' and 'PERSIST' or 'UNLINK', key)
   return 'removed'
 end
 
@@ -171,30 +166,6 @@ function RebuildFound.lease(_, fence)
   return 'completed'
 end
 
--- The flow of a workspace, or the inner node, that stands in this node.
-function RebuildFound.stands_in(node, name)
-  local flow
-  if not match(name, '[/@]') then
-    flow = Records.flow(Records.workspace(name), match(node, '^[^@]*'), true)
-  elseif call('HEXISTS', K.inner_nodes(), name) == 1 then
-    flow = Records.inner_node(name)
-  end
-  return flow and flow.node == node and flow or nil
-end
-
--- Whether an entry is sound by now. A member of a ready set has its arrival, which is never given
--- again. A slot is written again if its lease holds it, and when a job expires by its record.
-function RebuildFound.is_sound(kind, name, member)
-  if kind == 'indebted' then
-    local flow = RebuildFound.stands_in(name, member)
-    return flow and flow.state == 'idle_with_debt'
-  elseif kind == 'slots_of_queue' then return select(2, RebuildJobs.lease_of(name, member))
-  elseif kind == 'unreported' then
-    local of, id = match(member, '^(%S+) (%S+)$')
-    return id and DeadLetters.read(of, id)
-  end
-end
-
 -- A schedule whose record can be read is looked at when it is due.
 function RebuildFound.schedule(_, workspace, name)
   local r = Schedules.read(workspace, name)
@@ -202,17 +173,27 @@ function RebuildFound.schedule(_, workspace, name)
   return r and 'ordered' or 'set_aside'
 end
 
--- An entry that no record claims goes.
+-- An entry that no record claims goes; a record that claims it by now is written to it again. Of a
+-- lane more elements may be marked than are there, which would make holes of jobs that come later.
 function RebuildFound.entry(_, kind, ...)
   local names = { ... }
   local member = table.remove(names)
-  if RebuildFound.is_sound(kind, names[1], member) then return end
-  call(TAKES_OUT[kind] or 'ZREM', P .. concat({ kind, unpack(names) }, ':'), member)
-  if find(kind, '^slots') and LeaseRecords.read(member) then RebuildFound.lease('', member) end
+  local of, id = match(member, '^(%S+) (%S+)$')
+  if kind == 'unreported' and id and DeadLetters.read(of, id) then return end
+  local key = P .. concat({ kind, unpack(names) }, ':')
+  local fence = kind == 'slots_of_queue' and call('HGET', key, member) or member
+  call(TAKES_OUT[kind] or 'ZREM', key, member)
+  if find(kind, '^slots') and LeaseRecords.read(fence) then RebuildFound.lease('', fence) end
+  if kind == 'indebted' then RebuildFound.stand(member) end
   local queue, _, element = Jobs.read_entry(member)
-  local id = kind == 'expiring' and queue and Jobs.id_of(names[1], queue, element)
-  if id then RebuildJobs.job(queue, id) end
+  local job = kind == 'expiring' and queue and Jobs.id_of(names[1], queue, element)
+  if job then RebuildJobs.job(queue, job) end
   return 'removed'
+end
+
+function RebuildFound.stand(name)
+  if not match(name, '[/@]') then return RebuildFound.workspace('', name) end
+  if call('HEXISTS', K.inner_nodes(), name) == 1 then RebuildFound.node('', name) end
 end
 
 -- A job that the auditor has found in these places: "kind workspace lane_key priority element" in

@@ -21,6 +21,7 @@ from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._publish.call import call_in_hand
+from fairqueue_celery._publish.publish import follows_from_job, until_answered
 from fairqueue_celery._publish.unavailable import on_unavailable
 
 logger = logging.getLogger("fairqueue_celery.broker")
@@ -71,14 +72,20 @@ class Broker:
         self._checked = time.monotonic()
 
     def reaches(self, act: Callable[[], object]) -> bool:
-        """Do this; False: Redis is away, and the task that is published here need not reach it."""
-        if call_in_hand() is None or on_unavailable(self.settings) == "raise":
+        """Do this; False: Redis is away, and the task that is published here need not reach it.
+
+        For what follows from a job, such as its retry, it is done again until Redis answers.
+        """
+        call, patient = call_in_hand(), translated_redis_errors()(act)
+        if call is not None and follows_from_job(call.fields, self.core):
+            until_answered(patient, call.task)
+        elif call is None or on_unavailable(self.settings) == "raise":
             act()
-            return True
-        try:
-            self.core.outages.attempt("", translated_redis_errors()(act))
-        except StoreUnavailable:
-            return False
+        else:
+            try:
+                self.core.outages.attempt("", patient)
+            except StoreUnavailable:
+                return False
         return True
 
     def new_claims(self, channel: Any) -> Claims:

@@ -15,7 +15,7 @@ from amqp.protocol import queue_declare_ok_t
 from kombu.transport import redis, virtual
 from kombu.utils.json import loads
 
-from fairqueue import FairQueue, FairQueueError, Lease, StoreUnavailable
+from fairqueue import FairQueue, FairQueueError, Lease
 from fairqueue.adapters import early_seconds
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
@@ -61,10 +61,6 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"this is no kombu message: {error!r} is missing or wrong") from error
     return raw  # type: ignore[no-any-return]
-
-
-def _is_malformed(error: Exception) -> bool:
-    return isinstance(error, MALFORMED)
 
 
 class QoS(virtual.QoS):
@@ -169,21 +165,11 @@ class TaskQueues(virtual.Channel):
             super()._new_queue(queue, **kwargs)
 
     def queue_declare(self, queue: Any = None, passive: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
-        """Declare a queue. Where one of several servers is away, its jobs are not counted.
-
-        Passive: that is to count them, and fails.
-        """
-        found = [queue_declare_ok_t(queue, 0, 0)]
-        declare = partial(super().queue_declare, queue, passive, **kwargs)
-        try:
-            self.broker.reaches(lambda: found.append(declare()))
-            return found[-1]
-        except StoreUnavailable:
-            core = self.broker.core
-            if passive or len(core.store.shards) == 1 or not self.broker.kinds.is_task_queue(queue):
-                raise
-            core.ask()
-            return queue_declare_ok_t(queue, 0, 0)
+        """Declare a queue; its messages are counted only if this is passive."""
+        if passive or not queue:
+            return super().queue_declare(queue, passive, **kwargs)
+        self.broker.reaches(partial(self._new_queue, queue, **kwargs))
+        return queue_declare_ok_t(queue, 0, 0)
 
     def _size(self, queue: str) -> int:
         if self.broker.kinds.is_task_queue(queue):
@@ -241,14 +227,12 @@ class TaskQueues(virtual.Channel):
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001
         except Exception as error:
-            began = held.started is not None or held.settled or held.verdict is not None
-            if began or self._is_outage(error) or not (held.untouched or _is_malformed(error)):
+            is_decided = held.started is not None or held.settled or held.verdict is not None
+            is_outage = isinstance(error, self.connection.connection_errors)  # or a KeyError
+            is_unread = held.request is None and not is_outage
+            if is_decided or not (is_unread or isinstance(error, MALFORMED)):
                 raise
             reject_malformed(leases, held, error)
-
-    def _is_outage(self, error: Exception) -> bool:
-        """Whether a connection broke; kombu counts a KeyError as that, and would start over."""
-        return isinstance(error, self.connection.connection_errors) and not _is_malformed(error)
 
     def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002
         """Take one message now, or None."""

@@ -91,6 +91,7 @@ class Claims:
         self._frees_work_until = 0.0
         self._is_leaving = False
         self.changed: Callable[[HeldLease], None] | None = None
+        """Called, from any thread, when a job was acked or given back, or its run has ended."""
         self.closing: Callable[[int], None] | None = None
         """Called before the waiter's descriptor is closed, since its number is used again."""
 
@@ -167,8 +168,8 @@ class Claims:
         if self._is_leaving:
             self._leave()
         self._core.endings.flush()
-        self._end_interrupted()
-        self._leases.end_orphans()
+        if self.pool is not self:  # a consumer runs nothing that could be ended
+            self._end_runs()
         if self.waiting and time.monotonic() >= self._waiter.answered_by:
             logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
             self.stop_waiting()
@@ -181,11 +182,11 @@ class Claims:
                     self._wait(seconds)  # behind the delivery, which a job waits for
             return left != most
 
-    def _end_interrupted(self) -> None:
-        """End runs that were cancelled, and lost ones that will be redelivered elsewhere."""
-        if self.pool is self:
-            return  # its consumer runs nothing that could be ended; a worker's claims may
-        for held in self._leases.take_interrupted():
+    def _end_runs(self) -> None:
+        """End what was cancelled, is lost and will be redelivered, or is not in the pool."""
+        self._leases.end_orphans()
+        while self._leases.interrupted:
+            held = self._leases.interrupted.popleft()
             if self._leases.end_run is not None:
                 self._leases.end_run(held)
 
@@ -197,9 +198,10 @@ class Claims:
 
     def deliver_next(self) -> bool:
         """Deliver a job that was claimed ahead, if a process is free; one that needs no ack now."""
-        if not self._ahead or self._free() <= 0 or self._ahead[0].needs_ack:
-            return False
-        waiting = self._ahead.popleft()
+        with self._call_lock:  # the flusher's thread may give it back meanwhile
+            if not self._ahead or self._free() <= 0 or self._ahead[0].needs_ack:
+                return False
+            waiting = self._ahead.popleft()
         self._channel.deliver(waiting.lease, acked_early=waiting.is_acked)
         return True
 
@@ -312,8 +314,6 @@ class Claims:
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
-        if self._ahead:
-            return self._claim_ahead.hold_seconds
         if not self.waiting and self.pool is not self and is_starting(self.pool):
             return LOOK_AT_STARTING_SECONDS
         return FLUSH_EVERY_SECONDS if self._core.endings.are_pending else self._wait_left()

@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fairqueue import Lease
+
+if TYPE_CHECKING:
+    from fairqueue_celery._consume.claims import Claims
 
 
 class Verdict(Enum):
@@ -19,22 +22,12 @@ class Verdict(Enum):
     DROP = "drop"
 
 
-class Owner(Protocol):
-    """The claims of one channel."""
-
-    changed: Callable[[HeldLease], None] | None
-    """Called, from any thread, when a job was acked or given back, or its run has ended."""
-
-    def took(self, seconds: float) -> None:
-        """A job occupied its process for this long."""
-
-
 @dataclass(eq=False, slots=True)
 class HeldLease:
     """One lease, its job's run and what was decided about it."""
 
     lease: Lease
-    owner: Owner | None
+    owner: Claims | None
     """The claims that delivered it."""
     pool: object
     """The worker whose processes it occupies, or its channel's claims."""
@@ -56,8 +49,9 @@ class HeldLease:
     cancelled: bool = False
     acked_early: bool = False
     """The store has its ack: no other worker will run the job, unless this one releases it."""
-    interrupted: bool = False
-    """Its run was interrupted, because it is lost or cancelled."""
+    delay_seconds: float = 0.0
+    declined: bool = False
+    """How it goes back, if it does not begin here."""
     withdrawn: float | None = None
     """No process may begin it any more, since it waited in its pool for too long; its deadline."""
     given_back: bool = False
@@ -80,11 +74,6 @@ class HeldLease:
     def running(self) -> bool:
         """Started, and not ended."""
         return self.started is not None and not self.ended
-
-    @property
-    def untouched(self) -> bool:
-        """No request was made of it and nothing was decided."""
-        return self.request is None and self.verdict is None and not self.settled
 
     @property
     def waits_in_pool(self) -> bool:

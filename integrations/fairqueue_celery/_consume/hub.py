@@ -85,7 +85,6 @@ class HubDriver:
     def _step_all(self) -> None:
         self._timer = None
         for claims in list(self._claims):
-            claims.give_back_stale()
             self._step(claims)
         if self._timer is not None and self._due <= time.monotonic():
             self._end_poll()  # kombu's hub fires ten timers in a row, then polls for a second

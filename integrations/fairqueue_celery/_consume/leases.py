@@ -22,14 +22,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
 
 from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
 from fairqueue.adapters import POLL_SECONDS, Ending, Finish, LeaseKeeper, native_lock
 from fairqueue_celery._consume.flusher import flusher
-from fairqueue_celery._consume.held_lease import HeldLease, Owner, Verdict
+from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.shared_memory import deadlines, runs
+
+if TYPE_CHECKING:
+    from fairqueue_celery._consume.claims import Claims
 
 logger = logging.getLogger("fairqueue_celery.leases")
 
@@ -54,7 +58,9 @@ class HeldLeases:
         self._gathered: dict[str, set[HeldLease]] = {}
         self._finishes: dict[int, Finish] = {}
         self._returns: list[HeldLease] = []
-        self._any_interrupted = self._any_orphaned = False
+        self.interrupted: deque[HeldLease] = deque()
+        """Those that were lost, or whose jobs were cancelled, and :attr:`end_run` is due."""
+        self._orphans: deque[HeldLease] = deque()
         self.pending_since = 0.0
         self.stop_run: Callable[[HeldLease], None] | None = None
         """Stops a run that has lost its lease; called in a thread of the keeper's."""
@@ -64,7 +70,7 @@ class HeldLeases:
     # Holding
 
     def hold(
-        self, lease: Lease, owner: Owner | None, pool: object, *, acked_early: bool = False
+        self, lease: Lease, owner: Claims | None, pool: object, *, acked_early: bool = False
     ) -> HeldLease:
         """Hold a lease that was just claimed, and keep it renewed."""
         held = HeldLease(lease, owner, pool, acked_early=acked_early)
@@ -125,7 +131,7 @@ class HeldLeases:
             if not self._count[held.pool]:
                 del self._count[held.pool]
 
-    def of(self, owner: Owner) -> list[HeldLease]:
+    def of(self, owner: Claims) -> list[HeldLease]:
         """The leases of one channel's claims."""
         return [held for held in self.all() if held.owner is owner]
 
@@ -134,7 +140,7 @@ class HeldLeases:
         with self._lock:
             return list(self._held.values())
 
-    def assign(self, pool: object, owner: Owner) -> None:
+    def assign(self, pool: object, owner: Claims) -> None:
         """After a reconnect: what runs in this pool belongs to these claims now."""
         with self._lock:
             for held in self._held.values():
@@ -241,7 +247,8 @@ class HeldLeases:
             else:
                 self._core.release(
                     held.lease,
-                    delay_seconds=POLL_SECONDS if held.waits else 0.0,
+                    delay_seconds=POLL_SECONDS if held.waits else held.delay_seconds,
+                    declined=held.declined,
                     counted=held.counted,
                     seconds=held.seconds(),
                     waits=held.waits,
@@ -254,21 +261,20 @@ class HeldLeases:
     def release(
         self, held: HeldLease, *, delay_seconds: float = 0.0, declined: bool = False
     ) -> None:
-        """Give a job back that did not start, at once or after a delay; no delivery is counted."""
+        """Give a job back that did not start, at once or after a delay; no delivery is counted.
+
+        What Redis does not take now, it takes when it answers.
+        """
+        held.delay_seconds, held.declined = delay_seconds, declined
+        self._settle_unbegun(held)
+        self._return_all()
+
+    def _settle_unbegun(self, held: HeldLease) -> None:
         with self._lock:
-            if held.settled:
-                return
-            held.settled = True
-            self._mark_ended(held)
-        try:
-            self._core.release(held.lease, delay_seconds=delay_seconds, declined=declined)
-        except LeaseLost:
-            logger.debug("job %r was gone before it was given back", held.lease.job.id)
-        except BaseException:
-            with self._lock:
+            if not held.settled:
+                held.settled = True
+                self._mark_ended(held)
                 self._return_later(held)
-            raise
-        self._drop(held.fence)
 
     def give_back(self, leases: Iterable[Lease]) -> None:
         """Release jobs that were not delivered: what Redis does not take now, when it answers.
@@ -276,11 +282,7 @@ class HeldLeases:
         They stay leased until then. One whose early ack the store has would be lost without that.
         """
         for lease in leases:
-            held = self.hold(lease, None, None)
-            with self._lock:
-                held.settled = True
-                self._mark_ended(held)
-                self._return_later(held)
+            self._settle_unbegun(self.hold(lease, None, None))
         self._return_all()
 
     def abandon(self, held: HeldLease) -> None:
@@ -382,7 +384,8 @@ class HeldLeases:
         if runs.is_over(held.fence):  # its result is on its way: there is nothing to stop
             self._renew(held, redeliver=False)
             return
-        held.lost = self._any_interrupted = True
+        held.lost = True
+        self.interrupted.append(held)
         deadlines.lose(held.fence)
         if self.stop_run is not None:
             self.stop_run(held)
@@ -394,7 +397,8 @@ class HeldLeases:
         held = self._held.get(lease.fence)
         if held is None or held.settled:
             return
-        held.cancelled = self._any_interrupted = True
+        held.cancelled = True
+        self.interrupted.append(held)
         self._changed(held)
 
     def withdraw(self, held: HeldLease) -> None:
@@ -408,29 +412,17 @@ class HeldLeases:
         self._renew(held, redeliver=not held.acked_early, deadline=held.withdrawn)
         held.withdrawn = None
 
-    def take_interrupted(self) -> list[HeldLease]:
-        """Those that were lost, or whose jobs were cancelled, since the last call."""
-        if not self._any_interrupted:
-            return []
-        self._any_interrupted = False
-        found = [h for h in self.all() if (h.lost or h.cancelled) and not h.interrupted]
-        for held in found:
-            held.interrupted = True
-        return found
-
     def _on_orphaned(self, lease: Lease) -> None:
         """The keeper's thread found twice that the pool has no run of this job."""
         held = self._held.get(lease.fence)
         if held is not None:
-            self._any_orphaned = True
+            self._orphans.append(held)
             self._changed(held)
 
     def end_orphans(self) -> None:
         """End what is orphaned; in the consuming thread, which reports the ends of runs."""
-        if not self._any_orphaned:
-            return
-        self._any_orphaned = False
-        for held in self.all():
+        while self._orphans:
+            held = self._orphans.popleft()
             if held.is_orphaned() and self._keeper.is_orphaned(held.fence):
                 self._keeper.note_orphan(held.lease)
                 held.counted = True

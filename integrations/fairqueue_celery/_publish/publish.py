@@ -21,7 +21,7 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
 from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
 from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
-from fairqueue_celery._publish.unique import key_of, unique_outcomes, without_key
+from fairqueue_celery._publish.unique import Unique, key_of, without_key
 from fairqueue_celery.errors import let_through
 
 T = TypeVar("T")
@@ -95,20 +95,15 @@ def publish(
         is_collected=collected,
     ):
         job.payload = encoded(without_key(message)).encode()
-        send = partial(_collect if collected else _send, core, job, stored)
-        if job.exempt:
-            adapters.publish_or_default(_named(job.task), job.workspace, send)
-        else:
-            send(job.workspace)
+        (_collect if collected else _send)(core, job, stored)
 
 
 def _stored(
     core: FairQueue, job: Publication, stored: Callable[[], object], stored_job: JobId
 ) -> None:
     stored()
-    child_waits.published(core, job.task_id, job.workspace, job.queue, job.task, stored_job)
-    if job.unique_key is not None:
-        unique_outcomes.remember(job.task_id, stored_job)
+    where, keyed = (job.workspace, job.queue), job.unique_key is not None
+    child_waits.published(core, job.task_id, *where, job.task, stored_job, keyed=keyed)
 
 
 def job_of(result: Any) -> str:
@@ -119,24 +114,29 @@ def job_of(result: Any) -> str:
     return child_waits.job_of(getattr(result, "id", result))
 
 
+def unique_outcome(result: Any) -> Unique | None:
+    """What became of an ``apply_async(unique_key=…)`` of this process, given its result or id.
+
+    If the outcome is ``existing``, nothing was sent and that result will never arrive: use
+    ``task_id`` instead. None: it had no key, or 1,000 others came after it.
+    """
+    found = child_waits.unique(getattr(result, "id", result))
+    return None if found is None else Unique(*found)
+
+
 def _is_collected(job: Publication) -> bool:
     """Whether a batch waits for it; a retry would be lost with a block that it leaves."""
     batch = batches.active
     return batch is not None and (batch.group is not None or not job.exempt)
 
 
-def _collect(
-    core: FairQueue, job: Publication, stored: Callable[[], object], workspace: str | None
-) -> None:
-    batch, job.workspace = batches.active, workspace
+def _collect(core: FairQueue, job: Publication, stored: Callable[[], object]) -> None:
+    batch = batches.active
     if batch is not None:
         batch.add(core, job, name=job.task_id, stored=partial(_stored, core, job, stored))
 
 
-def _send(
-    core: FairQueue, job: Publication, stored: Callable[[], object], workspace: str | None
-) -> None:
-    job.workspace = workspace
+def _send(core: FairQueue, job: Publication, stored: Callable[[], object]) -> None:
     follows = job.exempt and adapters.running_job(core.store) is not None
     if follows:
         job.job_id = job.job_id or adapters.new_job_id()  # the same for each try

@@ -49,8 +49,6 @@ Apply = Callable[..., Any]
 
 def adapt(task_class: Any, producer_of: Callable[[Any], Any]) -> None:
     """Let calls inside a batch be filled in; others have the producer of their task's app."""
-    if hasattr(task_class.apply_async, "adapted_by_fairqueue"):
-        return
     own: Apply = task_class.apply_async
 
     @wraps(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from kombu.exceptions import OperationalError
@@ -31,7 +31,6 @@ class _Asked:
 
     option: str | None = None
     may_run: bool = False
-    may_be_stored: bool = False
 
 
 _asked: ContextVar[_Asked] = ContextVar("fairqueue_celery_asked", default=_Asked())  # noqa: B039
@@ -47,9 +46,8 @@ def on_unavailable(settings: Settings) -> str:
 def run_inline_after(error: StoreUnavailable, settings: Settings) -> None:
     """Raise RunInline if the call is to run here, unless one of its tries may be stored."""
     asked = _asked.get()
-    asked.may_be_stored |= error.may_be_stored
-    may_run = asked.may_run and not asked.may_be_stored
-    if may_run and on_unavailable(settings) == "inline":
+    asked.may_run = asked.may_run and not error.may_be_stored
+    if asked.may_run and on_unavailable(settings) == "inline":
         raise RunInline(str(error)) from error
 
 
@@ -63,7 +61,7 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
     ) -> Any:
         task = how.get("task_type") or self._tasks.get(name)
         option = how.pop(OPTION, None) or getattr(task, OPTION, None)
-        _subscribe_late(self.backend)
+        _subscribe_late(self.backend.__class__)
         alone = not more and not any(map(how.get, NOT_INLINE))
         token = _asked.set(_Asked(option, may_run=task is not None and alone))
         try:
@@ -79,25 +77,21 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
     app_class.send_task = send
 
 
-def _subscribe_late(backend: Any) -> None:
+@cache
+def _subscribe_late(kind: Any) -> None:
     """Let no call that need not reach Redis wait for the result backend, which may be there, too.
 
     ``get()`` subscribes for a result that its call did not.
     """
-    kind = type(backend)
     on_task_call = kind.on_task_call
-    is_redis = hasattr(backend, "result_consumer") and hasattr(backend, "get_key_for_task")
-    if not is_redis or hasattr(on_task_call, "adapted_by_fairqueue"):
-        return
+    if not (hasattr(kind, "ResultConsumer") and hasattr(kind, "get_key_for_task")):
+        return  # it is not on Redis
 
     @wraps(on_task_call)
     def subscribe(self: Any, producer: Any, task_id: str) -> Any:
         broker = getattr(producer.connection.transport, "broker", None)
-        if broker is not None:
-            needs_none = on_unavailable(broker.settings) != "raise"
-            if needs_none or broker.core.outages.is_away:
-                return None
-        return on_task_call(self, producer, task_id)
+        must_reach_it = broker is None or on_unavailable(broker.settings) == "raise"
+        if must_reach_it and not (broker and broker.core.outages.is_away):
+            on_task_call(self, producer, task_id)
 
-    subscribe.adapted_by_fairqueue = True  # type: ignore[attr-defined]
     kind.on_task_call = subscribe

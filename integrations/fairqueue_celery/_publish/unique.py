@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairqueue import ConfigurationError, Outcome
-from fairqueue.adapters import UniqueOutcomes
 
 OPTIONS = ("unique_key", "unique_for")
 
@@ -34,9 +33,6 @@ def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "properties": kept}
 
 
-unique_outcomes = UniqueOutcomes(Unique)
-
-
 def key_of(message: Mapping[str, Any]) -> tuple[str | None, float | None]:
     """The key of a publish, and for how long it holds; raises ConfigurationError for a bad one.
 
@@ -52,12 +48,3 @@ def key_of(message: Mapping[str, Any]) -> tuple[str | None, float | None]:
         return str(text), None if seconds is None else float(seconds)
     except (TypeError, ValueError, OverflowError):
         raise ConfigurationError(f"unique_for must be seconds, not {seconds!r}") from None
-
-
-def unique_outcome(result: Any) -> Unique | None:
-    """What became of an ``apply_async(unique_key=…)`` of this process, given its result or id.
-
-    If the outcome is ``existing``, nothing was sent and that result will never arrive: use
-    ``task_id`` instead. None: it had no key, or 1,000 others came after it.
-    """
-    return unique_outcomes.get(getattr(result, "id", result))

@@ -22,8 +22,6 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._worker import (
     batches,
-    continuations,
-    in_process,
     prefork,
     request,
     task,
@@ -62,8 +60,6 @@ class Fairness(bootsteps.StartStopStep):
         reject_unreadable(parent)
         if isinstance(parent.pool, PreforkPool):
             gc.freeze()  # a collection in a child would copy what it shares with its siblings
-        else:
-            in_process.adapt(parent.pool)  # a strategy keeps its method
         batches.adapt(parent.pool)
         self._consumer = parent
         self._look: Any = None
@@ -150,7 +146,6 @@ def _prepare_process(consumer: Any) -> None:
     pool.register(consumer.controller)
     signals.worker_shutdown.connect(pool.forget, weak=False)
     _let_greenlets_run()
-    signals.before_task_publish.connect(continuations.wait_for_store, weak=False)
     signals.task_received.connect(request.on_received, weak=False)
     task.follow_runs()
     _release_leases_at_exit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from celery.backends.base import DisabledBackend
@@ -35,20 +35,18 @@ class Children:
         headers = {**(call.options.get("headers") or {}), PARENT: parent}
         call.apply_async(task_id=child.id, headers=headers, add_to_parent=False)
         sent = child_waits.sent(child.id)
-        return child if sent is None else replace(child, workspace=sent.workspace, queue=sent.queue)
+        where = {} if sent is None else {"workspace": sent.workspace, "queue": sent.queue}
+        return child._replace(**where)
 
     def ended(self, child: Child) -> Ended | None:
         """Ask the backend of its task; raises ConfigurationError if there is none."""
         task = self.app.tasks.get(child.task)
         backend = self.app.backend if task is None else task.backend
-        if isinstance(backend, (DisabledBackend, RPCBackend)):
+        is_ignored = task is not None and task.ignore_result
+        if is_ignored or isinstance(backend, (DisabledBackend, RPCBackend)):
             raise ConfigurationError(
-                f"task {child.task} has no result that another process can read: set "
-                "result_backend, to redis:// for example"
-            )
-        if task is not None and task.ignore_result:
-            raise ConfigurationError(
-                f"task {child.task} stores no result: set ignore_result=False on it"
+                f"task {child.task} stores no result that another process can read: set "
+                "result_backend, to redis:// for example, and ignore_result=False on the task"
             )
         result = AsyncResult(child.id, backend=backend, app=self.app)
         if not result.ready():

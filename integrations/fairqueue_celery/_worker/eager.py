@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial, wraps
 from typing import Any
@@ -20,11 +20,8 @@ def adapt(task_class: Any) -> None:
 
     The option ``workspace`` becomes a header, as in a publish.
     """
-    if not hasattr(task_class.apply, "adapted_by_fairqueue"):
-        task_class.apply = _with_stand_in(task_class.apply)
+    method = task_class.apply
 
-
-def _with_stand_in(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def apply(self: Any, args: Any = None, kwargs: Any = None, *more: Any, **options: Any) -> Any:
         named = options.get(EXPLICIT)
@@ -36,8 +33,7 @@ def _with_stand_in(method: Callable[..., Any]) -> Callable[..., Any]:
         with run_stand_in(options.get("task_id") or uuid(), find):
             return method(self, args, kwargs, *more, **options)
 
-    apply.adapted_by_fairqueue = True  # type: ignore[attr-defined]
-    return apply
+    task_class.apply = apply
 
 
 def _workspace(

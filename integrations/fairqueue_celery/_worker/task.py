@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
+from billiard.einfo import ExceptionInfo
 from celery import states
 from celery.app import trace as celery_trace
 from celery.exceptions import Reject
@@ -45,20 +46,18 @@ class WaitsForChild(LeaseEnded):
     """A run ended since its task waits for a child; the job goes back until that has ended."""
 
 
+@cache  # a test's process may have several workers
 def follow_runs() -> None:
     """Let each run of a task in this process, and in those that it forks, know its job.
 
     Celery makes a tracer for each task, and calls it for each run: this goes around it.
     """
-    if hasattr(celery_trace.build_tracer, "followed_by_fairqueue"):
-        return
     build = celery_trace.build_tracer
 
     @wraps(build)
     def build_tracer(name: str, task: Any, *args: Any, **options: Any) -> Any:
         return _followed(task, build(name, task, *args, **options))
 
-    build_tracer.followed_by_fairqueue = True  # type: ignore[attr-defined]
     celery_trace.logger.addFilter(_in_a_line)
     celery_trace.build_tracer = consumer.build_tracer = build_tracer
 
@@ -82,7 +81,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         entered = enter_run(job)
         try:
             if job.traced:
-                job.trace = trace.begin(task, job, job.traced, uuid, request)
+                job.trace = trace.begin(job, job.traced, request)
             if request.get("chord"):
                 wait_for_results(task.backend)
             begun = runs.begin(job.fence) if job.begins else None
@@ -90,9 +89,9 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             succeeded = False
             try:
                 result = run(uuid, args, kwargs, request)
-            except BaseException as raised:
+            except BaseException as raised:  # noqa: BLE001 - raised again, if it is no Exception
                 error = raised
-                raise
+                return _not_stored(task, uuid, raised)
             else:
                 info = result[1]
                 succeeded = info is None
@@ -110,6 +109,18 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             leave_run(entered)
 
     return traced
+
+
+def _not_stored(task: Any, uuid: str, error: BaseException) -> tuple[Any, ...]:
+    """What Celery's own code around a task raises: a failure, as a tracer gives it.
+
+    A thread or greenlet that raised it would end without a word, and its run hold its slot.
+    """
+    if not isinstance(error, Exception):
+        raise error
+    text = "task %s[%s] ended, but its end could not be stored"
+    logger.error(text, task.name, uuid, exc_info=error)
+    return ExceptionInfo(), error, None, None
 
 
 class _Run(JobContext):

@@ -39,21 +39,10 @@ class Trace:
             self._run.end(error if isinstance(error, BaseException) else None)
 
 
-def begin(
-    task: Any, job: JobContext, traced: Sequence[Any], task_id: str, headers: Mapping[str, Any]
-) -> Trace:
+def begin(job: JobContext, traced: Sequence[Any], headers: Mapping[str, Any]) -> Trace:
     """Begin a run's span, unless another library makes one."""
-    queue, waited_seconds, runnable_seconds = traced
-    delivery = TracedDelivery(
-        queue=queue,
-        task=task.name,
-        workspace=job.workspace,
-        job_id=job.job_id,
-        message_id=task_id,
-        deliveries=job.deliveries,
-        waited_seconds=waited_seconds,
-        runnable_seconds=runnable_seconds,
-    )
+    queue, *waits = traced
+    delivery = TracedDelivery(queue, job, *waits)
     run = None if _is_instrumented() else _tracing().run(headers, delivery)
     return Trace(delivery, run)
 

@@ -7,13 +7,12 @@ A body of a wrong shape it acks and hands to a process, where the arguments cann
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from celery.exceptions import InvalidTaskError
 
-from fairqueue.adapters import failure_reason, wrong_kind
+from fairqueue.adapters import failure_reason
 from fairqueue_celery._channel.broker import find_held
 from fairqueue_celery._consume.held_lease import Verdict
 
@@ -23,20 +22,6 @@ SHAPE: tuple[tuple[str, Any], ...] = (
     ("callbacks", dict | None),
 )
 
-NO_CONTAINER: Any = str | int | None | Hashable
-"""Celery runs a task whose id is a UUID or bytes, whose shadow is a number, and so on; it fails
-where it looks a list or a mapping up in its tables."""
-FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("root_id", "parent_id", "group", "shadow"), NO_CONTAINER),
-    **dict.fromkeys(("retries", "replaced_task_nesting"), NO_CONTAINER),
-    "stamped_headers": list | tuple | None,
-    "stamps": dict | None,
-    "id": str | int | bytes | UUID,
-}
-PROPERTIES: dict[str, Any] = {
-    **dict.fromkeys(("correlation_id", "reply_to", "priority"), NO_CONTAINER),
-    "delivery_info": dict | None,
-}
 MOST_SECONDS = 1e9
 
 NO_TASK = "not_a_task: no name of a task in its headers or its body"
@@ -96,8 +81,7 @@ def _what_is_wrong(message: Any) -> str | None:
         body = body.get("args", ()), body.get("kwargs", {}), None
     elif "task" not in message.headers:
         return None
-    properties = message.properties or {}
-    return _wrong_shape(body) or _wrong_field(fields) or wrong_kind(properties, PROPERTIES)
+    return _wrong_shape(body) or _wrong_limits(fields)
 
 
 def _wrong_shape(body: Any) -> str | None:
@@ -109,13 +93,12 @@ def _wrong_shape(body: Any) -> str | None:
     return None
 
 
-def _wrong_field(fields: Any) -> str | None:
-    """What is wrong with what Celery reads outside the task's own process."""
+def _wrong_limits(fields: Any) -> str | None:
     try:
         _read_time_limits(fields)
     except (TypeError, ValueError, OverflowError):
         return "its time limits must be two numbers of seconds, or None"
-    return wrong_kind(fields, FIELDS)
+    return None
 
 
 def _read_time_limits(fields: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from celery.result import AsyncResult, ResultSet
@@ -11,6 +11,7 @@ from celery.result import AsyncResult, ResultSet
 from fairqueue_celery._publish.publish import child_waits
 
 
+@cache  # a test's process may have several workers
 def follow() -> None:
     """Follow all waits of this process, and of those that it forks."""
     _follow(AsyncResult, "get", lambda result: [result.id])
@@ -20,13 +21,10 @@ def follow() -> None:
 
 def _follow(kind: Any, name: str, ids_of: Callable[[Any], Iterable[str]]) -> None:
     wait = getattr(kind, name)
-    if hasattr(wait, "followed_by_fairqueue"):
-        return
 
     @wraps(wait)
     def followed(self: Any, *args: Any, **options: Any) -> Any:
         with child_waits.waiting(ids_of(self)):
             return wait(self, *args, **options)
 
-    followed.followed_by_fairqueue = True  # type: ignore[attr-defined]
     setattr(kind, name, followed)

@@ -28,12 +28,14 @@ from fairqueue_celery.backend import stock_url
         ("fairqueues://h/0?ssl_cert_reqs=CERT_NONE", "rediss://h:6379/0?ssl_cert_reqs=none"),
         ("fairqueue+socket:///run/redis.sock", "unix:///run/redis.sock"),
         ("fairqueue+memory://", "memory://"),
+        ("fairqueue://h/0?username=u&password=secret", "redis://u:secret@h:6379/0"),
     ],
 )
 def test_urls(url: str, core: str) -> None:
-    """Each scheme maps to its core URL, read from a URL or from kombu's connection."""
+    """Each scheme maps to its core URL, read from a URL or from kombu's connection, and masked."""
     assert read_url(url.replace("fairqueue+", "")).core_url({}) == core
     assert read_address(Connection(url)).core_url({}) == core
+    assert "secret" not in Connection(url).as_uri()
 
 
 @pytest.mark.parametrize(
@@ -80,26 +82,6 @@ def test_several_servers(url: str, core: str, shown: str, results: str) -> None:
         assert "%40" not in str(connection.info()["hostname"])
     assert read_url(url).core_url({}) == core
     assert stock_url(url) == results
-
-
-def test_settings_in_the_query() -> None:
-    """Kombu accepts settings in the query, and masks the password."""
-    connection = Connection(
-        "fairqueue://u:secret@h/0?workspace_from=kwarg:t&workspace_concurrency=2"
-    )
-    address = read_address(connection)
-    settings, _ = split_options({}, address.query)
-
-    assert settings == {"workspace_from": "kwarg:t", "workspace_concurrency": "2"}
-    assert address.core_url({}) == "redis://u:secret@h:6379/0"
-    assert "secret" not in connection.as_uri()
-
-
-def test_a_login_in_the_query_is_used() -> None:
-    """As in a core URL, such as that of the command line; it is masked as well."""
-    connection = Connection("fairqueue://h/0?username=u&password=secret")
-    assert read_address(connection).core_url({}) == "redis://u:secret@h:6379/0"
-    assert "secret" not in connection.as_uri()
 
 
 def test_broker_use_ssl_is_read() -> None:
@@ -177,10 +159,14 @@ def test_stock_options_are_kept_apart() -> None:
     assert of_kombu == {"visibility_timeout": 3600, "global_keyprefix": "mine-"}
 
 
-def test_explicit_options_override_the_query() -> None:
-    """broker_transport_options override the URL's query."""
-    settings, _ = split_options({"workspace_capacity": 5}, {"workspace_capacity": "7"})
-    assert settings == {"workspace_capacity": 5}
+def test_settings_in_the_query() -> None:
+    """Kombu accepts them there; broker_transport_options override them."""
+    address = read_address(
+        Connection("fairqueue://h/0?workspace_from=kwarg:t&workspace_capacity=7")
+    )
+    settings, _ = split_options({"workspace_capacity": 5}, address.query)
+    assert settings == {"workspace_from": "kwarg:t", "workspace_capacity": 5}
+    assert address.core_url({}) == "redis://h:6379/0"
 
 
 @pytest.mark.parametrize(

@@ -126,18 +126,6 @@ def test_the_option_of_an_old_producer(server: EmbeddedServer, old: Celery) -> N
         assert [row.workspace for row in core.views.stats().workspaces] == ["zeta"]
 
 
-def test_a_dry_run_says_where_a_workspace_was_looked_for(
-    server: EmbeddedServer, old: Celery
-) -> None:
-    """A typo is found before anything is moved."""
-    send(old, 2)
-    typo = ("--workspace-from", "kwarg:tenantid", "--dry-run")
-    result = CliRunner().invoke(
-        main, ["migrate", "celery", "--from", server.url, "--to", server.url, *typo]
-    )
-    assert "2 jobs would move to the default workspace: they name none" in result.stdout
-
-
 def test_messages_of_a_killed_worker_are_imported_at_once(
     server: EmbeddedServer, old: Celery, client: redis.Redis
 ) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import redis
 from celery import Celery
 from click.testing import CliRunner
 
@@ -160,25 +159,3 @@ def printed(*arguments: str, code: int) -> str:
     result = CliRunner().invoke(main, ["migrate", "celery", *arguments])
     assert result.exit_code == code, result.output
     return result.output
-
-
-def test_a_broken_shard_holds_up_its_own_messages_only(
-    server: EmbeddedServer, old: Celery, spread: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command ends; what it had set aside is not lost, and a repeat imports it."""
-    sent = {one for ids in send_all(old, each=1).values() for one in ids}
-    original = Store.import_message
-
-    def refuse_some(store: Store, *arguments: Any, **options: Any) -> Any:
-        if store.engine.shard == 1:
-            raise redis.ConnectionError("away")
-        return original(store, *arguments, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "import_message", refuse_some)
-        said = printed("--from", server.url, "--to", spread, *SOURCES, code=3)
-    assert "away" in said
-
-    migrate("--from", server.url, "--to", spread, *SOURCES)
-    with FairQueue(spread) as core:
-        assert sorted(claimed(core)) == sorted(sent)

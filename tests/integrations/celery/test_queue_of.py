@@ -15,11 +15,12 @@ from fairqueue import (
     FairQueue,
     JobContext,
     JobState,
+    Outcome,
     Scope,
     StoreUnavailable,
 )
 from fairqueue.adapters import run_context
-from fairqueue_celery import queue_of
+from fairqueue_celery import Unique, queue_of, unique_outcome
 from tests.integrations.celery.conftest import OpenApp
 
 
@@ -81,7 +82,7 @@ def test_a_publish_whose_reply_was_lost_is_one_job(
 ) -> None:
     """While that waits, and where it has ended by the second try: only the first says it is new.
 
-    Kombu's second try has another payload: a delivery tag of its own.
+    Kombu's second try has another payload: a delivery tag of its own. One job holds the key.
     """
     queue = queue_of(patient_app)
     publish = queue.store.publish
@@ -96,10 +97,12 @@ def test_a_publish_whose_reply_was_lost_is_one_job(
         return published
 
     monkeypatch.setattr(queue.store, "publish", losing_the_first_reply)
-    result = patient_app.send_task("work", headers={"workspace": "ada"})
+    result = patient_app.send_task("work", headers={"workspace": "ada"}, unique_key="order")
     (first, was_new, payload), (second, is_new, other_payload) = tries
     assert (first, was_new, is_new) == (second, True, False)
     assert payload != other_payload
+    assert b"unique_key" not in payload + other_payload
+    assert unique_outcome(result) == Unique(Outcome.CREATED, result.id)
     assert fairqueue_celery.job_of(result) == result.id
     assert work_off(queue) == (0 if ended else 1)
 

@@ -130,7 +130,7 @@ def test_what_kombu_asks_at_a_full_redis_is_an_outage(
     replies = Queue("x.reply.celery.pidbox", auto_delete=True)
     for refused in (
         channel.qos.restore_visible,
-        lambda: replies(channel).declare(),
+        lambda: channel.queue_purge(replies.name),
         lambda: channel.client.lpush("x", "y"),
     ):
         with pytest.raises(connection_to_it.connection_errors, match="Redis is out of memory"):
@@ -150,9 +150,6 @@ class Declining:
 
     steps = 0
     has_pending = False
-
-    def give_back_stale(self) -> None:
-        pass
 
     def step(self) -> None:
         self.steps += 1

@@ -90,18 +90,6 @@ def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
         wait_for(lambda: queue_of(app).depth(app.conf.task_default_queue) == 0)
 
 
-def test_a_message_in_a_stock_list_is_adopted(
-    make_app: Any, redis_url: str, socket_url: str
-) -> None:
-    """A producer that still uses ``redis://`` gets its result."""
-    app = make_app(socket_url, backend=socket_url)
-    producer = make_app(redis_url.replace("unix://", "redis+socket://"), backend=socket_url)
-    result = producer.send_task("double", (4,))
-
-    with working(app):
-        assert result.get(timeout=60) == 8
-
-
 def test_an_adopted_message_is_found_by_its_task_s_id(
     make_app: Any, redis_url: str, socket_url: str
 ) -> None:

@@ -17,7 +17,7 @@ from fairqueue import FairQueue, JobState, adapters
 from fairqueue_dramatiq import FairQueueMiddleware
 from fairqueue_dramatiq._adopt import adopt
 from fairqueue_dramatiq._publish import Publisher
-from tests.integrations.dramatiq.conftest import Play, Start, brokers
+from tests.integrations.dramatiq.conftest import Play, Start
 from tests.system.ledger import wait_for
 
 
@@ -62,31 +62,6 @@ def test_a_message_that_cannot_be_adopted_does_not_stop_the_rest(
     play(broker, fail_fast=False)
     assert ran == [(2, "ada")]
     assert [dead.args for dead in broker.dead_letters] == [(1,)]
-
-
-def even_numbers_only(_task: str, args: Any, _kwargs: Any, _headers: Any) -> str:
-    """A resolver that raises for odd numbers."""
-    if args[0] % 2:
-        raise LookupError("no such customer")
-    return f"customer-{args[0]}"
-
-
-def test_a_resolver_that_raises_does_not_stop_adoption(
-    play: Play, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The message runs for the default workspace, and an error is logged."""
-    ran: list[tuple[int, str | None]] = []
-    for broker in brokers(FairQueueMiddleware(workspace_from=f"{__name__}:even_numbers_only")):
-
-        @dramatiq.actor(actor_name="work")
-        def work(n: int) -> None:
-            ran.append((n, adapters.current_workspace()))
-
-        for n in (1, 2):
-            StubBroker.enqueue(broker, message(n))
-        play(broker)
-    assert sorted(ran) == [(1, "default"), (2, "customer-2")]
-    assert "no such customer" in caplog.text
 
 
 def test_a_message_enqueued_twice_runs_twice(

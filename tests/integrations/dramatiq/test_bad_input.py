@@ -32,8 +32,6 @@ def test_a_real_broker_needs_a_url() -> None:
     ("url", "said"),
     [
         ("amqp://guest:S3cret@localhost", r"fairqueue stores its jobs in a Redis.*redis://"),
-        ("localhost:6379", "unknown scheme"),
-        ("redis://localhost/first", "database is a number"),
         ("redis://localhost?no_such=1", "no_such"),
     ],
 )
@@ -221,20 +219,6 @@ def test_what_dramatiq_cannot_process_ends_no_thread(
     [letter] = queue_of(broker).dead.page("ada")
     assert "unreadable" in letter.reason
     assert ran == [2]
-
-
-def test_an_invalid_workspace_name_is_refused(broker: StubBroker) -> None:
-    """``send`` refuses it and publishes nothing."""
-
-    @dramatiq.actor
-    def work() -> None:
-        """Never runs."""
-
-    with pytest.raises(fairqueue.ConfigurationError, match="201 bytes"):
-        work.send_with_options(workspace="x" * 201)
-    with pytest.raises(fairqueue.WorkspaceUnresolved, match="list"):
-        work.send_with_options(workspace=["ada"])
-    broker.join("default", timeout=60_000)
 
 
 def test_an_unknown_queue_on_a_stub_broker_is_refused(broker: StubBroker) -> None:

@@ -128,17 +128,6 @@ def test_a_batch_tells_what_was_refused(broker: StubBroker, work: Any) -> None:
     ]
 
 
-def test_a_unique_key_counts_in_a_batch(broker: StubBroker, work: Any) -> None:
-    """Its outcome is known at the end of the block."""
-    with fairqueue_dramatiq.batch(broker):
-        first = work.send_with_options(workspace="ada", unique_key="k")
-        second = work.send_with_options(workspace="ada", unique_key="k")
-    for sent, outcome in ((first, "created"), (second, "existing")):
-        unique = fairqueue_dramatiq.unique_outcome(sent)
-        assert unique is not None
-        assert (unique.outcome.value, unique.message_id) == (outcome, first.message_id)
-
-
 def test_an_outage_tells_what_was_stored(
     broker: StubBroker, work: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 
@@ -30,14 +29,6 @@ def pipe(core: FairQueue) -> Iterator[WakePipe]:
     pipe = WakePipe(core)
     yield pipe
     pipe.close()
-
-
-def test_a_job_wakes_the_thread(core: FairQueue, pipe: WakePipe) -> None:
-    """A publish ends the wait of an idle worker."""
-    publishing = threading.Timer(0.05, lambda: core.publish(b"", queue="mails"))
-    publishing.start()
-    assert pipe.wait_for_jobs(QUEUES, 10, 10)
-    publishing.join()
 
 
 def test_a_wait_that_is_never_answered_is_given_up(
@@ -80,14 +71,6 @@ def test_a_busy_worker_passes_a_wake_up_on(core: FairQueue, pipe: WakePipe) -> N
     assert other.collect()
     other.close()
     assert not pipe.wait(0.01)
-
-
-def test_a_stopping_worker_passes_a_wake_up_on(core: FairQueue, pipe: WakePipe) -> None:
-    """The wake-up reaches another worker."""
-    assert not pipe.wait_for_jobs(QUEUES, 0.01, 10)
-    core.publish(b"", queue="mails")
-    pipe.leave()
-    assert core.waiter(QUEUES).wait(60)
 
 
 def test_a_wait_is_shortened_for_an_earlier_job(core: FairQueue, pipe: WakePipe) -> None:

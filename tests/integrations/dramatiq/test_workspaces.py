@@ -68,27 +68,6 @@ def test_workspace_from_a_function(play: Play, seen: list[Any]) -> None:
     assert seen == ["customer-5"]
 
 
-def test_workspace_from_a_function_itself() -> None:
-    """The middleware takes the function, as it takes its name; a block takes a number."""
-    for broker in brokers(FairQueueMiddleware(workspace_from=["kwarg:tenant_id", resolver])):
-
-        @dramatiq.actor
-        def work(number: int | None = None, tenant_id: str | None = None) -> None: ...
-
-        work.send(5)
-        work.send(tenant_id="acme")
-        found = {row.workspace for row in queue_of(broker).views.stats().workspaces}
-        assert found == {"customer-5", "acme"}
-    for broker in brokers(FairQueueMiddleware()):
-
-        @dramatiq.actor
-        def plain() -> None: ...
-
-        with fairqueue.workspace(42):
-            plain.send()
-        assert [row.workspace for row in queue_of(broker).views.stats().workspaces] == ["42"]
-
-
 def test_a_resolver_that_raises_loses_no_retry(play: Play, seen: list[Any]) -> None:
     """The retry goes to the running job's workspace, and an error is logged."""
     middleware = FairQueueMiddleware(workspace_from=f"{__name__}:resolver")
@@ -256,19 +235,3 @@ def test_reject(broker: StubBroker, play: Play) -> None:
     (first.message("acme") | last.message()).run()
     play(broker, fail_fast=False)
     assert seen == ["acme", "acme", "done"]
-
-
-TASKS = {"tasks": {"report": {"concurrency": 2, "workspace_concurrency": 1}}}
-
-
-@pytest.mark.parametrize("broker", [TASKS], indirect=True)
-def test_limits_of_an_actor(broker: StubBroker) -> None:
-    """Its name is that of the task: they hold in total and for each workspace, for this actor."""
-    report, mail = (dramatiq.actor(print, actor_name=name) for name in ("report", "mail"))
-    for workspace in ("ada", "bea", "cleo") * 2:
-        for actor in (report, mail):
-            actor.send_with_options(workspace=workspace)
-    leases = queue_of(broker).claim(["default"], 99).leases
-    started = [(lease.job.task, lease.job.workspace) for lease in leases]
-    assert sorted(task for task, _ in started) == ["mail"] * 6 + ["report"] * 2
-    assert len({workspace for task, workspace in started if task == "report"}) == 2

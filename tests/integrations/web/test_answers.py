@@ -114,8 +114,7 @@ def test_a_workspace_may_be_required() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("kwarg:org", "of a task, not a request; expected 'header:NAME'"),
-        ("arg:0", "of a task, not a request"),
+        ("kwarg:org", "cannot import 'kwarg:org'"),
         ("header", "expected 'header:NAME'"),
         ("path:/t/", "must contain {workspace} once"),
         ("nowhere:function", "cannot import 'nowhere:function'"),

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from urllib.parse import urlencode
 
 import celery.__main__
 import pytest
-from celery import Celery
+from celery import Celery, chord, group
 
 from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
@@ -129,6 +130,26 @@ class Shop:
         for worker in workers or self.workers:
             wait_for(partial(control.ping, [worker.name], timeout=1, limit=1))
         return control
+
+    def play(self, publisher: Publisher, names: list[str], *, limit: int, jobs: int) -> None:
+        """Jobs, a group and a chord of these workspaces: each once, within the limit, with results.
+
+        There are eight workspaces.
+        """
+        sent = {
+            (name, n): publisher.send("work", n, kwargs={"seconds": 0.1}, workspace=name)
+            for n in range(jobs)
+            for name in names
+        }
+        assert all(result.get(timeout=60) == n for (_, n), result in sent.items())
+        assert Counter(
+            (row["workspace"], row["n"]) for row in self.ledger.lines("start")
+        ) == dict.fromkeys(sent, 1)
+        assert max(self.ledger.most_at_once(workspace=name) for name in names) == limit
+        parts = [publisher.signature("work", n, workspace=name) for n, name in enumerate(names)]
+        assert group(parts, app=publisher.app).apply_async().get(timeout=60) == list(range(8))
+        body = publisher.signature("add_up", workspace=names[0])
+        assert chord(parts, body, app=publisher.app).apply_async().get(timeout=60) == sum(range(8))
 
     def close(self) -> None:
         for worker in self.workers:

@@ -172,25 +172,6 @@ def test_continuations_get_into_a_full_workspace(
     kitchen.ledger.wait("report", 1)
 
 
-def test_a_chord_is_refused_whole_and_accepted_later(
-    kitchen: Any, task: Any, workspace: str
-) -> None:
-    """What a refused chord has stored does not disturb the same chord later."""
-    task("add", 0, 0, seconds=SLOW).apply_async()
-    wait_for(lambda: kitchen.running(workspace) == 1)
-    fill_up(task)
-
-    def publish() -> Any:
-        return chord([task("add", n, n) for n in range(3)])(task("tally"))
-
-    with pytest.raises(fairqueue.CapacityExceeded):
-        publish()
-
-    kitchen.ledger.wait("add", 1 + CAPACITY)
-    assert publish().get(timeout=60) == 6
-    assert len(kitchen.ledger.lines("add")) == 1 + CAPACITY + 3
-
-
 def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
     kitchen: Any, workspace: str
 ) -> None:
@@ -203,20 +184,3 @@ def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
 
     assert [row["workspace"] for row in kitchen.ledger.lines("whoami")] == [workspace] * 3
     assert {row["deliveries"] for row in kitchen.ledger.lines("whoami")} == {1}
-
-
-def test_rate_limited_tasks_do_not_delay_others(kitchen: Any, workspace: str) -> None:
-    """Celery's rate_limit delays its task; others run at once; none is lost."""
-    kitchen.ledger.forget()
-    publisher = kitchen.publisher()
-    for n in range(10):
-        publisher.send("paced", n, workspace=f"{workspace}-{n}")
-        publisher.send("work", n, workspace=f"{workspace}-quick-{n}")
-
-    kitchen.ledger.wait("end", 20)
-
-    paced = sorted(row["at"] for row in kitchen.ledger.lines("start", task="paced"))
-    quick = [row["at"] for row in kitchen.ledger.lines("start") if "task" not in row]
-    assert len(paced) == 10
-    assert 1.5 < paced[-1] - paced[0] < 1.8 + 10.0  # on a loaded machine
-    assert max(quick) < paced[-1]

@@ -1,22 +1,19 @@
-"""Full workspaces refuse at once and exactly, groups and chords whole; and limits of a provider."""
+"""Full workspaces refuse at once and exactly, or after a wait."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import secrets
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
-from celery import group
 from kombu.exceptions import OperationalError
 
 import fairqueue
-from fairqueue import CapacityExceeded, Scope
+from fairqueue import CapacityExceeded
 from fairqueue_celery._consume import pool
 
 ROUNDS, PROCESSES, EACH, CAPACITY = 20, 8, 20, 50
@@ -85,26 +82,6 @@ def test_capacity_is_exact_under_contention(shop: Any) -> None:
 
 
 @pytest.mark.story
-@pytest.mark.parametrize("waiting", [0, 1, 3, 6])
-def test_a_group_is_published_whole_or_not_at_all(shop: Any, waiting: int) -> None:
-    """A group of five needs room for five."""
-    publisher = shop.publisher(shop.url(workspace_capacity=6))
-    for n in range(waiting):
-        publisher.send("work", n, workspace="ada")
-    five = group([publisher.signature("work", n, workspace="ada") for n in range(5)])
-
-    if waiting <= 1:
-        five.apply_async()
-    else:
-        with pytest.raises(fairqueue.CapacityExceeded) as raised:
-            five.apply_async()
-        assert (raised.value.jobs, raised.value.waiting) == (5, waiting)
-
-    with shop.core() as core:
-        assert core.depth("celery") == waiting + (5 if waiting <= 1 else 0)
-
-
-@pytest.mark.story
 def test_a_producer_waits_no_longer_than_block_seconds(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,45 +100,3 @@ def test_a_producer_waits_no_longer_than_block_seconds(
     monkeypatch.setattr(pool, "is_worker", lambda: True)
     with pytest.raises(fairqueue.CapacityExceeded):
         publisher.send("work", 3, workspace="ada")
-
-
-TARIFF = """
-import json
-import pathlib
-
-def limits_of(workspace):
-    return json.loads(pathlib.Path(__file__).with_name("tariff.json").read_text()).get(workspace)
-"""
-
-
-def test_a_provider_s_limit_holds_and_changes_in_flight(
-    shop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It holds from the first job on; an invalidated limit acts on the backlog, and 0 stops it."""
-    name, answers = f"tariff_{secrets.token_hex(4)}", tmp_path / "tariff.json"
-    (tmp_path / f"{name}.py").write_text(TARIFF)
-    monkeypatch.syspath_prepend(tmp_path)
-    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    source = f"{name}:limits_of"
-    answers.write_text('{"ada": {"concurrency": 1}, "bea": {"concurrency": 2}}')
-    url = shop.url(limit_provider=source)
-    publisher = shop.publisher(url)
-    for n in range(6):
-        for workspace in ("ada", "bea"):
-            publisher.send("work", n, kwargs={"seconds": 0.05}, workspace=workspace)
-    shop.worker("-P", "prefork", "-c", "4", url=url, PYTHONPATH=path)
-    shop.ledger.wait("end", 12)
-    assert shop.ledger.most_at_once(workspace="ada") == 1
-    assert shop.ledger.most_at_once(workspace="bea") <= 2
-
-    answers.write_text('{"ada": {"concurrency": 0}}')
-    with shop.core(limit_provider=source) as core:
-        core.invalidate_limits("ada")
-        assert core.limits.get(Scope.workspace("ada"))["concurrency"].value == 0
-        publisher.send("work", 6, workspace="ada")
-        publisher.send("work", 6, workspace="bea")
-        shop.ledger.wait("end", 7, workspace="bea")
-        assert len(shop.ledger.lines("start", workspace="ada")) == 6
-        answers.write_text('{"ada": {"concurrency": 1}}')
-        core.invalidate_limits("ada")
-    shop.ledger.wait("end", 7, workspace="ada")

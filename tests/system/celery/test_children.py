@@ -11,7 +11,6 @@ import pytest
 
 from fairqueue import CapacityExceeded, Scope
 from tests.system.ledger import wait_for
-from tests.system.limits_of_one import limit_everything_to_one
 
 POINTS = 8
 
@@ -38,20 +37,6 @@ def test_each_child_is_sent_once_wherever_the_worker_dies(family: Any, tmp_path:
     family.ledger.wait("parent", 1)
     assert Counter(row["n"] for row in family.ledger.lines("effect")) == {0: 1, 1: 1}
     assert [row["values"] for row in family.ledger.lines("parent")] == [[0, 1]]
-
-
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
-def test_three_levels_where_everything_is_limited_to_one(family: Any, pool: str) -> None:
-    """One process, and limits of one of the workspace, its group, each task and the total."""
-    with family.core() as core:
-        limit_everything_to_one(core, "shop.root", "shop.parent", "shop.child")
-    url = family.url(total_concurrency=1)
-    family.worker("-P", pool, "-c", "1", url=url).ready()
-    for name in ("ada", "bea"):
-        family.publisher(url).send("root", 3, workspace=name)
-    family.ledger.wait("root", 2, seconds=25)  # no wait for a poll
-    assert sorted(row["n"] for row in family.ledger.lines("effect")) == [0, 0, 1, 1, 2, 2]
-    assert [row["values"] for row in family.ledger.lines("root")] == [[0, 1, 2]] * 2
 
 
 @pytest.mark.parametrize(

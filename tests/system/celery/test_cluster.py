@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import ssl
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 import redis
-from celery import Celery, chord, group
+from celery import Celery
 from kombu.exceptions import OperationalError
 from redis.crc import key_slot
 
@@ -40,20 +39,8 @@ def test_an_unchanged_app_runs(shop: Any, nodes: Cluster, pool: str) -> None:
     [worker] = shop.workers
     control = shop.control(publisher, worker)
 
-    sent = {
-        (n, name): publisher.send("work", n, kwargs={"seconds": 0.05}, workspace=name)
-        for n in range(3)
-        for name in NAMES
-    }
-    assert all(result.get(timeout=60) == n for (n, _), result in sent.items())
+    shop.play(publisher, NAMES, limit=1, jobs=3)
 
-    counted = Counter((row["workspace"], row["n"]) for row in shop.ledger.lines("start"))
-    assert counted == Counter((name, n) for n, name in sent)
-    assert max(shop.ledger.most_at_once(workspace=name) for name in NAMES) == 1
-    parts = [publisher.signature("work", n, workspace=name) for n, name in enumerate(NAMES)]
-    assert group(parts, app=publisher.app).apply_async().get(timeout=60) == list(range(8))
-    body = publisher.signature("add_up", workspace=NAMES[0])
-    assert chord(parts, body, app=publisher.app).apply_async().get(timeout=60) == sum(range(8))
     shop.ledger.forget()
     running, waiting = [
         publisher.send("work", n, kwargs={"seconds": 0.5}, workspace="w") for n in (100, 101)

@@ -97,22 +97,6 @@ def test_solo_reports_its_endings(shop: Any) -> None:
     shop.ledger.wait("end", 2)
 
 
-@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
-def test_green_pools_keep_the_limit(shop: Any, pool: str) -> None:
-    """With greenlets, without Celery's event loop, limits hold and no job runs twice."""
-    url = shop.url(workspace_concurrency=2)
-    publisher = shop.publisher(url)
-    for n in range(30):
-        publisher.send("work", n, kwargs={"seconds": 0.2}, workspace=f"t{n % 3}")
-
-    shop.worker("-P", pool, "-c", "10", url=url).ready()
-    shop.ledger.wait("end", 30)
-
-    assert len(shop.ledger.lines("start")) == 30
-    assert all(shop.ledger.most_at_once(workspace=f"t{t}") <= 2 for t in range(3))
-    assert max(shop.ledger.most_at_once(workspace=f"t{t}") for t in range(3)) == 2
-
-
 def test_stock_options_and_one_url_for_results(shop: Any) -> None:
     """An app that sets visibility_timeout and other stock options runs unchanged."""
     url = shop.url()

@@ -32,15 +32,3 @@ def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) ->
         shop.ledger.wait("start", begun + 1, seconds=30)
         wait_for(lambda: core.dead.page("ada"), seconds=30)
     wait_for(lambda: not shop.running("ada"), seconds=10)
-
-
-def test_without_the_setting_nothing_is_kept(shop: Any) -> None:
-    """The result backend has what became of the task."""
-    publisher = shop.open("threads")
-    publisher.send("flaky", 1, kwargs={"failures": 99}, workspace="ada")
-    shop.ledger.wait("start", 4, workspace="ada", seconds=30)
-    publisher.send("work", 2, workspace="ada")
-    shop.ledger.wait("end", 1, workspace="ada", seconds=30)
-    wait_for(lambda: not shop.running("ada"), seconds=10)
-    with shop.core(brings_limits=False) as core:
-        assert core.dead.page("ada") == []

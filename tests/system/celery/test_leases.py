@@ -96,31 +96,6 @@ def test_no_early_acked_task_starts_twice(shop: Any, pool: str, seconds: float) 
     assert len(starts) > JOBS * KILLS - KILLS * MOST_UNBEGUN
 
 
-@pytest.mark.parametrize("pool", ["prefork", "gevent"])
-def test_autoscale_grows_with_the_load(shop: Any, pool: str) -> None:
-    """With --autoscale=4,1 four jobs run at once, and no more."""
-    publisher = shop.open(pool, 1, "--autoscale=4,1")
-    for n in range(12):
-        publisher.send("work", n, kwargs={"seconds": 0.5}, workspace="ada")
-
-    shop.ledger.wait("end", 12)
-
-    assert shop.ledger.most_at_once() == 4
-    assert len(shop.ledger.lines("start")) == 12
-
-
-def test_recycled_children_lose_nothing(shop: Any) -> None:
-    """With --max-tasks-per-child=3 every job runs once."""
-    publisher = shop.open("prefork", 2, "--max-tasks-per-child=3")
-    for n in range(30):
-        publisher.send("work", n, workspace="ada")
-
-    shop.ledger.wait("end", 30)
-
-    assert sorted(row["n"] for row in shop.ledger.lines("start")) == list(range(30))
-    assert len({row["pid"] for row in shop.ledger.lines("start")}) >= 5
-
-
 def test_several_workers_share_without_doubling(shop: Any) -> None:
     """Three workers, one killed and replaced: all late-acked jobs run, limits hold."""
     url = shop.url(workspace_concurrency=2, lease_seconds=2)

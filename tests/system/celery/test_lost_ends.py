@@ -58,20 +58,6 @@ def test_a_run_that_the_pool_does_not_have_holds_no_slot(shop: Any, pool: str) -
     assert worker.process.poll() is None
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
-def test_a_run_that_the_pool_has_is_left_alone(shop: Any, pool: str) -> None:
-    """However many beats it lasts, and however many jobs wait for its process."""
-    publisher = shop.open(pool, 1, lease_seconds=1.5)
-    [worker] = shop.workers
-    for n in range(2):
-        publisher.send("work_late", n, workspace="ada", kwargs={"seconds": 3.0})
-    shop.ledger.wait("end", 2)
-    wait_for(lambda: not shop.running("ada"), seconds=10)
-
-    assert len(shop.ledger.lines("start")) == 2
-    assert "did not hear" not in worker.log.read_text()
-
-
 @pytest.fixture(scope="module")
 def ward(open_a_shop: Any) -> Any:
     """A worker that never reads that its children began a job."""

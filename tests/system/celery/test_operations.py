@@ -7,22 +7,13 @@ from typing import Any
 
 import celery
 import pytest
-import redis
 from billiard.exceptions import WorkerLostError
 from celery.exceptions import TaskRevokedError
-from click.testing import CliRunner
 from kombu.exceptions import OperationalError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from fairqueue import (
     Cancelled,
-    FairQueue,
-    StoreUnavailable,
 )
-from fairqueue.cli import main
-from fairqueue.testing import EmbeddedServer
-from tests.redis.proxy import proxy_before
 from tests.system.ledger import wait_for
 
 
@@ -141,59 +132,6 @@ def _scripts(client: Any) -> int:
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("fcall", "evalsha"))
 
 
-def test_a_task_that_is_cancelled_while_it_waits_is_revoked(shop: Any) -> None:
-    """Its result says so, whether it was due or scheduled, alone or with its workspace."""
-    url = shop.url(workspace_concurrency=1)
-    shop.config = {"result_backend": url}
-    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-    publisher = shop.publisher(url, result_backend=url)
-    publisher.send("work", 1, kwargs={"seconds": 2}, workspace="ada")
-    shop.ledger.wait("start", 1)
-    waiting = publisher.send("work", 2, workspace="ada")
-    scheduled = publisher.send("work", 3, workspace="ada", countdown=600)
-    many = [publisher.send("work", 4, workspace="bob", countdown=600) for _ in range(20)]
-
-    where = ["--namespace", shop.namespace, "--url", url]
-    for sent in (waiting, scheduled):
-        told = CliRunner().invoke(main, ["cancel", "--task-id", sent.id, *where])
-        assert told.exit_code == 0, told.output
-    told = CliRunner().invoke(main, ["cancel", "--workspace", "bob", "--yes", *where])
-    assert "20 jobs removed" in told.output
-
-    for sent in (waiting, scheduled, *many):
-        with pytest.raises(TaskRevokedError, match="revoked"):
-            sent.get(timeout=60)
-    shop.ledger.wait("end", 1)
-    assert {line["n"] for line in shop.ledger.lines("start")} == {1}
-    with shop.core() as core:
-        assert core.dead.page("ada") == []
-
-
-def test_a_task_is_revoked_though_the_reply_was_lost(
-    shop: Any, redis_server: EmbeddedServer
-) -> None:
-    """The process that takes it out hears nothing; the second time there is no such job."""
-    url = shop.url()
-    shop.config = {"result_backend": url}
-    publisher = shop.publisher(url, result_backend=url)
-    sent = publisher.send("work", 1, workspace="ada")
-    with proxy_before(redis_server.socket_path) as proxy:
-        client = redis.Redis(port=proxy.port, retry=Retry(NoBackoff(), 0))
-        with FairQueue(client=client, namespace=shop.namespace) as core:
-            assert (
-                core.jobs.withdraw("another", queue="celery", workspace="ada") is None
-            )  # loads the script
-            proxy.lose_reply_to_operation()
-            with pytest.raises(StoreUnavailable):
-                core.jobs.withdraw(sent.id, queue="celery", workspace="ada")
-            assert core.jobs.withdraw(sent.id, queue="celery", workspace="ada") is None
-    shop.worker("-P", "prefork", "-c", "1", url=url).ready()
-
-    with pytest.raises(TaskRevokedError, match="revoked"):
-        sent.get(timeout=60)
-    assert shop.ledger.lines("start") == []
-
-
 def test_a_task_in_a_thread_sees_that_it_was_cancelled(shop: Any) -> None:
     """The pool cannot stop it, but the task sees it within a lease."""
     shop.open("threads", 1, lease_seconds=2).send(
@@ -224,23 +162,3 @@ def test_a_job_that_crashes_every_time_fails(shop: Any) -> None:
     with shop.core() as core:
         (letter,) = core.dead.page("ada")
     assert [start.outcome for start in letter.history] == ["returned", "returned"]
-
-
-def test_another_worker_reports_a_job_that_killed_its_workers(shop: Any) -> None:
-    """Whole workers were lost, so the job became a dead letter; a later worker reports it."""
-    url = shop.url(lease_seconds=2, max_deliveries=1)
-    shop.config = {"result_backend": url}
-    first = shop.worker("-P", "solo", url=url).ready()
-    publisher = shop.publisher(url, result_backend=url)
-    sent = publisher.send("work_late", 1, kwargs={"seconds": 60}, workspace="ada")
-    shop.ledger.wait("start", 1)
-    first.kill()
-    shop.worker("-P", "threads", "-c", "1", url=url).ready()
-
-    with pytest.raises(WorkerLostError):
-        sent.get(timeout=60)
-    with shop.core() as core:
-        (letter,) = core.dead.page("ada")
-        assert [start.outcome for start in letter.history] == ["lost"]
-        assert core.dead.replay("ada", letter.job.id)
-    shop.ledger.wait("start", 2)

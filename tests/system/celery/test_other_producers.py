@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from fairqueue import FairQueue
 from tests.system.celery.conftest import APPS
 
 
@@ -45,18 +44,6 @@ def test_settings_with_a_prefix_reach_worker_and_keys(depot: Any, app: Celery) -
         keys = [key.decode() for key in client.scan_iter(f"*{depot.namespace}*")]
     assert keys
     assert all(key.startswith(("mine:", "{mine:")) for key in keys), keys
-
-
-def test_protocol_1(depot: Any, app: Celery) -> None:
-    """Messages of the old protocol keep their workspace, their eta and their result."""
-    app.conf.task_protocol = 1
-    sent = app.send_task("djangoish.whoami", kwargs={"tenant_id": "ada"})
-    assert sent.get(timeout=60) == "ada"
-
-    later = app.send_task("shop.work", (1,), {"tenant_id": "bea"}, countdown=0.7)
-    with FairQueue(depot._server.url, namespace=f"mine:{depot.namespace}") as core:
-        assert {row.workspace: row.scheduled for row in core.views.stats().workspaces}["bea"] == 1
-    assert later.get(timeout=60) == 1
 
 
 def put(depot: Any, queue: str, message: dict[str, Any]) -> None:

@@ -90,20 +90,6 @@ def test_a_rolling_deploy_runs_each_job_once(own_shop: Shop, own_server: Embedde
         assert not client.exists("celery")
 
 
-def test_adopted_jobs_are_fair_and_limited(own_shop: Shop, own_server: EmbeddedServer) -> None:
-    """Jobs of an old producer are subject to the limits of their workspace."""
-    publisher = own_shop.publisher(stock_url(own_server))
-    for n in range(6):
-        publisher.send("work", n, workspace="acme", kwargs={"seconds": 0.3})
-    publisher.send("work", 99, workspace="zeta")
-    own_shop.worker("-c", "4", url=own_shop.url(workspace_concurrency=1)).ready()
-    own_shop.ledger.wait("end", 7)
-
-    assert own_shop.ledger.most_at_once(workspace="acme") == 1
-    starts = sorted(own_shop.ledger.lines("start"), key=lambda row: row["at"])
-    assert 99 in [row["n"] for row in starts[:2]]
-
-
 def test_jobs_of_a_killed_old_worker_come_back_after_the_visibility_timeout(
     own_shop: Shop, own_server: EmbeddedServer
 ) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from celery import chord, group
 from kombu.exceptions import OperationalError
 
 from tests.nodes import Spread
@@ -62,27 +61,11 @@ def test_an_unchanged_app_runs_on_both_servers(wide_shop: SpreadShop, pool: str)
     [worker] = wide_shop.workers
     control = wide_shop.control(publisher, worker)
 
-    sent = {
-        (n, name): publisher.send("work", n, kwargs={"seconds": 0.1}, workspace=name)
-        for n in range(JOBS_EACH)
-        for name in wide_shop.workspaces
-    }
-    assert all(result.get(timeout=60) == n for (n, _), result in sent.items())
+    wide_shop.play(publisher, wide_shop.workspaces, limit=2, jobs=JOBS_EACH)
 
-    assert wide_shop.ran_once(*range(JOBS_EACH))
-    most = {name: wide_shop.ledger.most_at_once(workspace=name) for name in wide_shop.workspaces}
-    assert max(most.values()) == 2, most
-    parts = [publisher.signature("work", n, workspace=n_) for n, n_ in _numbered(wide_shop)]
-    assert group(parts, app=publisher.app).apply_async().get(timeout=60) == list(range(8))
-    body = publisher.signature("add_up", workspace=wide_shop.workspaces[0])
-    assert chord(parts, body, app=publisher.app).apply_async().get(timeout=60) == sum(range(8))
     active = control.inspect([worker.name], timeout=60, limit=1).active
     wait_for(lambda: active() == {worker.name: []})
     assert worker.stop() == 0
-
-
-def _numbered(shop: SpreadShop) -> Iterator[tuple[int, str]]:
-    return enumerate(shop.workspaces)
 
 
 def test_a_limit_over_both_servers_holds_though_a_worker_hangs(wide_shop: SpreadShop) -> None:

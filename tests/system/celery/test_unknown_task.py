@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import time
 
-import fairqueue_celery
 from tests.metrics.scraping import fetch
 from tests.nodes import free_port
 from tests.system.celery.conftest import Shop
 from tests.system.ledger import wait_for
 
 JOBS = 10
-UNKNOWN_JOBS = 200
 
 
 def old_and_url(shop: Shop, **settings: object) -> str:
@@ -71,35 +69,6 @@ def test_the_newer_of_two_workers_gets_it_soon(shop: Shop) -> None:
     assert len(shop.ledger.lines("whoami")) == JOBS
     publisher.send("work", 1, workspace="acme")
     shop.ledger.wait("end", 1)
-
-
-def test_many_jobs_of_a_task_that_no_worker_knows_take_few_turns(shop: Shop) -> None:
-    """While another workspace has jobs, they end, and nearly all of the unknown ones wait.
-
-    Then the worker declines one after the other, and a calm workspace's job starts soon.
-    """
-    url = shop.url()
-    publisher = shop.publisher(url)
-    for n in range(UNKNOWN_JOBS):
-        publisher.send("curious.whoami", n, workspace="acme")
-    for n in range(10 * JOBS):
-        publisher.send("work", n, workspace="bert", kwargs={"seconds": 0.05})
-    shop.worker("-c", "1", url=url).ready()
-    shop.ledger.wait("end", JOBS)
-    assert shop.row("acme").waiting >= UNKNOWN_JOBS - 3 * JOBS
-
-    shop.ledger.wait("end", 10 * JOBS)
-    seconds = []
-    for n in range(JOBS):
-        with fairqueue_celery.batch(publisher.app):
-            for _ in range(2 * JOBS):
-                publisher.send("curious.whoami", workspace="acme")
-        time.sleep(0.05)
-        sent = time.monotonic()
-        publisher.send("work", n, workspace="cleo")
-        shop.ledger.wait("start", n + 1, workspace="cleo")
-        seconds.append(shop.ledger.lines("start", workspace="cleo")[n]["at"] - sent)
-    assert sorted(seconds)[JOBS // 2] < 0.4, seconds
 
 
 def test_a_task_that_no_worker_knows_becomes_a_dead_letter(shop: Shop) -> None:

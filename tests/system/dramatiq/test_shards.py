@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairqueue import StoreUnavailable
 from tests.nodes import Spread
 from tests.system.dramatiq.conftest import Mill, message
-from tests.system.ledger import wait_for
 
 
 @pytest.fixture
@@ -43,30 +41,3 @@ def test_actors_run_on_both_servers(wide_mill: Mill, servers: Spread, number: st
 
     assert ran(wide_mill) == Counter((name, n) for name in names for n in range(4))
     assert max(wide_mill.ledger.most_at_once(workspace=name) for name in names) <= 2
-
-
-@pytest.mark.parametrize("killed", [0, 1])
-def test_a_server_dies_and_comes_back(wide_mill: Mill, servers: Spread, killed: int) -> None:
-    """The workspaces of the other go on, whichever it is; nothing is lost or run twice."""
-    settings = wide_mill.settings(workspace_concurrency=2, lease_seconds=60)
-    away, kept = servers.workspaces(killed, 3), servers.workspaces(1 - killed, 3)
-    wide_mill.worker("-p", "1", "-t", "6", settings=settings).ready()
-    broker = wide_mill.broker(settings)
-    enqueue(broker, [*away, *kept], *range(4), seconds=0.3)
-    for name in away:
-        wide_mill.ledger.wait("start", 1, workspace=name)
-
-    servers.nodes[killed].kill()
-    enqueue(broker, kept, 4)
-    for name in kept:
-        wide_mill.ledger.wait("end", 5, workspace=name)
-    with pytest.raises(StoreUnavailable):
-        enqueue(broker, away, 4)
-    assert len(wide_mill.ledger.lines("start")) < 27, "all jobs had started before the kill"
-    servers.nodes[killed].start()
-    enqueue(broker, away, 4)
-    for name in away:
-        wide_mill.ledger.wait("end", 5, workspace=name)
-
-    assert ran(wide_mill) == Counter((name, n) for name in [*away, *kept] for n in range(5))
-    wait_for(lambda: all(map(wide_mill.is_idle, [*away, *kept])))

@@ -150,7 +150,7 @@ def play(
     time.sleep(seconds / 2)
     ended = time.monotonic()
     end(server, fault)
-    wait_for(lambda: not [*folder.glob("*.db")])
+    wait_for(lambda: not [*folder.glob("*.spool")])
     ending.close()
     with FairQueue(f"redis://{url}") as queue:
         found = texts(queue, QUEUES[framework])

@@ -9,7 +9,6 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from celery.exceptions import Ignore, Reject
@@ -86,19 +85,6 @@ def grow_fat(_task: Any) -> None:
 
 _fat: list[bytearray] = []
 
-HOW: dict[str, Callable[[Any], Any]] = {
-    "run_on": run_on,
-    "fail": fail,
-    "retry": retry,
-    "reject": reject,
-    "reject_requeue": reject_requeue,
-    "ignore": ignore,
-    "leave": leave,
-    "kill_child": kill_child,
-    "exhaust_memory": exhaust_memory,
-    "grow_fat": grow_fat,
-}
-
 
 def victim(task: Any, how: str, *, seconds: float = 0.2, tenant_id: str | None = None) -> Any:
     """End as told at the first delivery; a later one just runs through."""
@@ -109,32 +95,15 @@ def victim(task: Any, how: str, *, seconds: float = 0.2, tenant_id: str | None =
         if redelivered or task.request.retries:
             return "again"
         tick(seconds, **about)
-        return HOW[how](task)
+        return globals()[how](task)
     finally:
         note("end", **about)
 
 
-for _name, _late, _lost in [
-    ("early", False, False),
-    ("late", True, False),
-    ("early_lost", False, True),
-    ("late_lost", True, True),
-]:
-    app.task(
-        victim,
-        bind=True,
-        name=f"ending_tasks.{_name}",
-        acks_late=_late,
-        reject_on_worker_lost=_lost,
-    )
-    app.task(
-        victim,
-        bind=True,
-        name=f"ending_tasks.paced_{_name}",
-        acks_late=_late,
-        reject_on_worker_lost=_lost,
-        rate_limit="1/s",
-    )
+for _name in ("early", "late", "early_lost", "late_lost"):
+    _how = {"acks_late": "late" in _name, "reject_on_worker_lost": "lost" in _name, "bind": True}
+    app.task(victim, name=f"ending_tasks.{_name}", **_how)
+    app.task(victim, name=f"ending_tasks.paced_{_name}", rate_limit="1/s", **_how)
 
 
 @app.task(acks_late=True)

@@ -36,7 +36,6 @@ class Seen:
     """Slots held at once in its workspace, whose limit is 1."""
     lost: int = 0
     dead: int = 0
-    worker_died: bool = False
     sizes: tuple[int, ...] = ()
     """Processes of its pool under load and idle, where that changes."""
 
@@ -229,7 +228,6 @@ class Bench:
             most_slots=self._watch.most[trial.workspace] if self._watch else 0,
             lost=row.lost if row else 0,
             dead=row.dead if row else 0,
-            worker_died=self.worker.process.poll() is not None,
             sizes=tuple(self.sizes),
         )
 

@@ -30,7 +30,7 @@ QUICK = {
         "hard_limit",
         "terminate",
     ),
-    "threads": ("system_exit", "terminate"),
+    "threads": ("system_exit", "terminate", "rate_limited"),
     "gevent": ("hard_limit", "terminate", "expired"),
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +23,7 @@ class Command(BaseCommand):
 
     def run_from_argv(self, argv: list[str]) -> None:
         """Hand everything behind the name on: click reads the options."""
-        self._run(argv[2:], prog_name=f"{_program(argv[0])} fairqueue")
+        self._run(argv[2:], prog_name=f"{Path(argv[0]).name} fairqueue")
 
     def add_arguments(self, parser: Any) -> None:
         """Take the words of a command, for ``call_command("fairqueue", "stats")``."""
@@ -33,20 +31,12 @@ class Command(BaseCommand):
 
     def handle(self, *_: Any, words: list[str], **__: Any) -> None:
         """Run one without ending the process."""
-        self._run(words, prog_name="python manage.py fairqueue", standalone_mode=False)
+        self._run(words, prog_name="manage.py fairqueue", standalone_mode=False)
 
     @staticmethod
     def _run(words: list[str], **how: Any) -> None:
         given = {name: options()[name] for name in CONNECTION if name in options()}
         main.main(words, default_map=_defaults(main, given), **how)
-
-
-def _program(path: str) -> str:
-    """How the user started it, as far as can be seen, so that a command can be copied."""
-    if not path.endswith(".py"):
-        return Path(path).name  # django-admin
-    called_by_path = "/" in path and os.access(path, os.X_OK)
-    return shlex.quote(path) if called_by_path else f"python {shlex.quote(path)}"
 
 
 def _defaults(command: click.Command, given: Mapping[str, Any]) -> dict[str, Any]:
