@@ -44,7 +44,7 @@ shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its rec
   when it was last named or ended; `unnamed:task`, its jobs that named no workspace, and when
   last; `kind:queue`, `task` or `plain` (bypasses the core), and when declared; `places:scope`,
   `workspace waiting wanted until …` of a queue or the total (`*`), 64 at most; since the store
-  began: `imported:kind`, `leases_expired`, `dead_…`, `ticks_…` | rebuild: a queue unused for a
+  began: `leases_expired`, `dead_…`, `ticks_…` | rebuild: a queue unused for a
   day, an owner in time
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
   `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process

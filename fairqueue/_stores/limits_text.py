@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairqueue._keys import decode, encode, encode_task
 from fairqueue._later import rows
@@ -21,19 +21,6 @@ PARTS = {
     "queue": ("capacity",),
 }
 """The limits of which each shard has a fixed part."""
-
-
-class SourcedLimits(NamedTuple):
-    """Limits that one source has stored."""
-
-    source: str
-    limits: Limits
-    stamp: tuple[float, str] | None
-    """When they were stored, and by which process; None: not known."""
-
-
-def sourced(source: bytes, text: bytes, stamp: bytes) -> SourcedLimits:
-    return SourcedLimits(source.decode(), limits_in(text.decode()), stamp_in(stamp.decode()))
 
 
 def text_of(limits: Limits, *, unset: str | None = None) -> str:
@@ -56,12 +43,6 @@ def too_high(name: str, limits: Limits, most: int) -> ConfigurationError:
 
 def _word(value: float | str) -> str:
     return encode(value) if isinstance(value, str) else repr(value)
-
-
-def limits_in(text: str) -> Limits:
-    words = _words_in(text)
-    named = {f.name: words[f.name] for f in fields(Limits) if f.name in words}
-    return Limits(**{name: _value(name, word) for name, word in named.items()})
 
 
 def _value(name: str, word: str) -> Any:
@@ -109,16 +90,21 @@ def _shown(text: str) -> dict[str, str]:
     return {name: printable(decode(n)) for name, n in _words_in(text).items() if name != "named"}
 
 
+def row(source: str, scope: str, name: str, text: bytes, stamp: bytes) -> rows.StoredLimitsRow:
+    """Read the limits that a source has stored."""
+    words = _words_in(text.decode()).items()
+    limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
+    known = stamp_in(stamp.decode()) or (None, None)
+    return rows.StoredLimitsRow(source, scope, name, limits, *known)
+
+
 def named(field: bytes, text: bytes, stamp: bytes) -> rows.StoredLimitsRow | None:
     """Read one field of limits with its name; None: it is a pause or a mark, or sets nothing."""
     source, scope, name = [*field.decode().split(":", 2), "", ""][:3]
     if source == "pause" or not scope:
         return None
-    words = _words_in(text.decode()).items()
-    limits = {limit: _value(limit, value) for limit, value in words if limit not in INTERNAL}
-    known = stamp_in(stamp.decode()) or (None, None)
-    row = rows.StoredLimitsRow(SOURCES.get(source, source), scope, decode(name), limits, *known)
-    return row if limits else None
+    found = row(SOURCES.get(source, source), scope, decode(name), text, stamp)
+    return found if found.limits else None
 
 
 def _default(stored: StoredLimits) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
+from fairqueue._later import rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
-from fairqueue._stores.limits_text import SourcedLimits
 from fairqueue._types import (
     Cancelled,
     DeadLetter,
@@ -166,16 +166,19 @@ class OperatorStore:
         if scope in {"default", "task"}:
             self.settle_change()
 
-    def get_limits(self, scope: str, name: str) -> list[SourcedLimits]:
-        """Return the limits stored for a scope and name, each with its source.
+    def get_limits(self, scope: str, name: str) -> list[rows.StoredLimitsRow]:
+        """Return the limits stored for a scope and name, by source.
 
         Sources, in rising precedence: ``"default"``, ``"live default"``, ``"configured"``,
         ``"limit_provider"``, ``"live"``; only those that apply and set something.
         """
         found = self._call("get_limits", scope=scope, name=encode_in(scope, name))
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-        read = [limits_text.sourced(*triple) for triple in triples]
-        return [sourced for sourced in read if sourced.limits != Limits()]
+        read = [
+            limits_text.row(source.decode(), scope, name, text, stamp)
+            for source, text, stamp in triples
+        ]
+        return [row for row in read if row.limits]
 
     def put_provider_limits(
         self,
@@ -360,7 +363,6 @@ class OperatorStore:
         source: str,
         job: Job,
         *,
-        kind: str,
         without_workspace: bool = False,
         shards: str = "",
     ) -> bool:
@@ -375,7 +377,6 @@ class OperatorStore:
             message=job.payload,
             job=replies.job_text(job),
             delay=job.delay_seconds or 0,
-            kind=kind,
             unnamed=int(without_workspace),
             shards=shards,
         )
@@ -404,10 +405,3 @@ class OperatorStore:
     def suspend_imports(self, seconds: float) -> None:
         """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
         self._call("suspend_imports", seconds=seconds)
-
-    def imported(self) -> Mapping[str, int]:
-        """Return how many messages were ever imported, by kind."""
-        found = self._call("imported")
-        return {
-            kind.decode(): int(count) for kind, count in zip(found[::2], found[1::2], strict=True)
-        }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from fairqueue._keys import encode, encode_task
@@ -119,7 +118,7 @@ class Publishes:
         number = 0
         if admission.group is not None:
             number = groups.setdefault(admission.group, len(groups) + 1)
-            admission = _without_group(admission)
+            admission = admission._replace(group=None)
         names = self._names(job.task)
         text = replies.publish_text(job, admission, self._shards, names=names).encode()
         return b"%d %d %d %b%b" % (number, len(text), len(job.payload), text, job.payload)
@@ -138,9 +137,3 @@ class Publishes:
             return replies.published(reply, job)
         except FairQueueError as error:
             return error
-
-
-@lru_cache(maxsize=8)
-def _without_group(admission: Admission) -> Admission:
-    """Return the rules without the group; all jobs of a group share the result."""
-    return admission._replace(group=None)

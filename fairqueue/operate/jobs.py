@@ -143,7 +143,6 @@ class Jobs:
         task: str = "",
         priority: int = 0,
         delay_seconds: float = 0.0,
-        kind: str = "message",
         job_id: str | None = None,
     ) -> bool:
         """Replace the next message of another system's list with a job, in one step.
@@ -154,9 +153,8 @@ class Jobs:
         returns; with several shards there is no other way. Name a ``job_id`` then: a repeat under
         the same one does nothing while that job lives, and for a minute after it.
         No capacity applies, since the message was accepted elsewhere. ConfigurationError: a bad
-        name or number, as for a publish; then the message stays. ``kind`` is counted, see
-        :meth:`imported`. Raises FairQueueError while imports are suspended, see
-        :meth:`suspend_imports`.
+        name or number, as for a publish; then the message stays. Raises FairQueueError while
+        imports are suspended, see :meth:`suspend_imports`.
         """
         unnamed = workspace is None and self._settings.on_missing_workspace != "default"
         job = Job(
@@ -169,7 +167,7 @@ class Jobs:
             delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
         )
         store = self._connected()
-        return store.import_message(source, job, kind=kind, without_workspace=unnamed)
+        return store.import_message(source, job, without_workspace=unnamed)
 
     def export_jobs(self, queue: str, lists: Sequence[tuple[int, str]]) -> Iterator[int]:
         """Move a queue's waiting and scheduled jobs into another system's lists in the same Redis.
@@ -185,10 +183,6 @@ class Jobs:
     def suspend_imports(self, seconds: float) -> None:
         """Refuse imports for this many seconds, while jobs are being exported; 0: allow them."""
         self._connected().suspend_imports(seconds)
-
-    def imported(self) -> Mapping[str, int]:
-        """Return how many messages were ever imported, by kind."""
-        return self._connected().imported()
 
 
 def signal_running(store: StoreBase, names: Mapping[str, Any]) -> Iterator[Cancelled]:

@@ -13,6 +13,8 @@ from fairqueue._validation import checked_scope
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.unseen_names import warn_of_unseen
 
+NAMES = frozenset(of.name for of in fields(Limits))
+
 
 class LiveLimits:
     """Live limits are stored in Redis and override configured ones.
@@ -31,10 +33,9 @@ class LiveLimits:
         """
         kind, name = checked_scope(scope)
         found: dict[str, Limit] = {}
-        for source, limits, stamp in self._connected().get_limits(kind, name):
-            named = ((f.name, getattr(limits, f.name)) for f in fields(Limits))
-            known = stamp or (None, None)
-            found |= {limit: Limit(n, source, *known) for limit, n in named if n is not None}
+        for row in self._connected().get_limits(kind, name):
+            known = row.source, row.stored_at, row.stored_by
+            found |= {limit: Limit(n, *known) for limit, n in row.limits.items() if limit in NAMES}
         return found
 
     def set(self, scope: Scope, **limits: float | str | None) -> None:

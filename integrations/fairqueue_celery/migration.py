@@ -18,8 +18,6 @@ from celery import Celery
 from fairqueue import ConfigurationError, FairQueue
 from fairqueue.adapters import following_client, mask_password, split_settings
 from fairqueue_celery._kombu_lists.adopt import (
-    READ,
-    UNREAD,
     Adopted,
     Adoption,
     SpreadAdoption,
@@ -60,8 +58,8 @@ class Moved:
     def note(self, job: Adopted) -> None:
         """Count one message as what it became, or would become."""
         self.scheduled += job.delay_seconds > 0
-        self.unread += job.kind == UNREAD
-        self.without_workspace += job.kind == READ and job.workspace is None
+        self.unread += not job.was_read
+        self.without_workspace += job.was_read and job.workspace is None
 
     @property
     def complete(self) -> bool:

@@ -189,15 +189,6 @@ def test_letters_beyond_their_retention_are_not_found(
     assert found(admin) == []
 
 
-def test_pages_join(
-    world: World, admin: Operators, begun: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many letters a workspace has, each step looks at a few."""
-    monkeypatch.setattr(lists, "LETTERS_AT_ONCE", 2)
-    assert found(admin) == ["d0", "d4", "d5", "d1", "d3", "d2"]
-    assert found(admin, DeadFilter(workspace="a", task="render")) == ["d4"]
-
-
 @pytest.mark.parametrize("chosen", [DeadFilter(workspace="\ud800"), DeadFilter(since=float("nan"))])
 def test_what_is_impossible_is_refused(admin: Operators, chosen: DeadFilter) -> None:
     """The error names it."""

@@ -54,10 +54,10 @@ def test_an_import_that_fails_loses_no_message(world: World, number: int, delay:
     for message in (b"message", b"other"):
         engine.command("LPUSH", source, message)
     with failing(engine, number=number), suppress(*FAILURES):
-        world.store.import_message(source, job, kind="kind")
+        world.store.import_message(source, job)
     jobs = world.command("HLEN", ("jobs", "q"))
     assert jobs + engine.command("LLEN", source) == 2
-    assert world.store.import_message(source, job, kind="kind")
+    assert world.store.import_message(source, job)
     assert engine.command("LRANGE", source, 0, -1) == [b"other"]
     world.pass_time(20)
     assert world.drain(rounds=4, seconds=4) == ["theirs"]

@@ -212,7 +212,7 @@ class Play:
         (message,) = self.engine.command("LRANGE", source, -1, -1)
         choose = self.random.choice
         job = Job(message.decode(), choose(WORKSPACES), choose(QUEUES), choose(TASKS), message)
-        assert self.store.import_message(source, job, kind="message")
+        assert self.store.import_message(source, job)
 
     def sweep(self) -> None:
         """Let time pass, and reap."""

@@ -14,6 +14,7 @@ from fairqueue.testing import EmbeddedServer, ManualClock
 from tests.contract.world import World
 from tests.redis.counting import Costs
 from tests.redis.proxy import Proxy, proxy_before
+from tests.redis.tracing import WAYS
 
 OLDEST_CLEAN = 5
 
@@ -35,6 +36,13 @@ def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
     """A proxy before the server of this test process."""
     with proxy_before(redis_server.socket_path) as proxy:
         yield proxy
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "traced"])
+def _traced_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that traces redis-py's client changes no rule."""
+    if request.param:
+        WAYS["function"](monkeypatch, [])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

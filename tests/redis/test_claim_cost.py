@@ -138,13 +138,3 @@ def test_many_reserves_cost_a_claim_nothing(
             world.publish(f"crowd{i}")
         costs.append(beside(redis_client, world, worker, reserve=1))
     assert costs[0] == costs[1]
-
-
-def test_a_claim_is_bounded(redis_client: redis.Redis, namespace: str) -> None:
-    """One claim moves and settles a bounded number of jobs, however many are due."""
-    world, worker = scene(redis_client, namespace)
-    for n in range(300):
-        world.publish(f"w{n}", delay_seconds=1)
-    world.store.set_limits("default", "", Limits(concurrency=1))
-    world.clock.advance(2)
-    assert sum(commands(redis_client, worker.take).values()) < 1500

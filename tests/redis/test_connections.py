@@ -24,7 +24,6 @@ from fairqueue._stores.redis import connections, traced, waiter
 from fairqueue.adapters import following_primary
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import Proxy
-from tests.redis.tracing import WAYS
 from tests.system.ledger import wait_for
 
 CLIENT = {
@@ -34,25 +33,8 @@ CLIENT = {
 MOST_STEPS = 5000
 
 
-class SoftTimeLimit(Exception):
-    """What Celery raises wherever a task happens to be."""
-
-
 class Timeout(BaseException):
     """What gevent raises wherever a greenlet happens to be."""
-
-
-class Interrupted(redis.UnixDomainSocketConnection):
-    """A connection whose next reply is not read: an exception comes after the command was sent."""
-
-    next_error: BaseException | None = None
-
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        """Raise what is due, else read."""
-        error, type(self).next_error = self.next_error, None
-        if error is not None:
-            raise error
-        return super().read_response(*args, **options)
 
 
 def _depth_queue(queue: FairQueue, jobs: int) -> str:
@@ -60,24 +42,6 @@ def _depth_queue(queue: FairQueue, jobs: int) -> str:
     for _ in range(jobs):
         queue.publish(b"x", queue=f"has {jobs}", workspace="w")
     return f"has {jobs}"
-
-
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, SoftTimeLimit, Timeout])
-def test_an_exception_between_sending_and_reading(
-    redis_server: EmbeddedServer, namespace: str, kind: type[BaseException]
-) -> None:
-    """The next call gets its own reply, even if the one before is still under way then."""
-    pool = redis.ConnectionPool(Interrupted, path=redis_server.socket_path)
-    with FairQueue(client=redis.Redis(connection_pool=pool), namespace=namespace) as queue:
-        two, three = _depth_queue(queue, 2), _depth_queue(queue, 3)
-        redis_server.freeze()  # so that the reply comes after the next call was sent
-        try:
-            Interrupted.next_error = kind()
-            with pytest.raises(kind):
-                queue.depth(three)
-        finally:
-            threading.Timer(0.2, redis_server.thaw).start()
-        assert [queue.depth(two), queue.depth(three)] == [2, 3]
 
 
 class _Step:
@@ -125,13 +89,6 @@ def _interrupt_everywhere(call: Callable[[], object], after: Callable[[], None])
 def _no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply that comes before the next call is sent would be noticed; make it come later."""
     monkeypatch.setattr(connections, "_has_input", lambda _: False)
-
-
-@pytest.fixture(params=[False, True], ids=["plain", "traced"])
-def _traced_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that traces redis-py's client changes no rule."""
-    if request.param:
-        WAYS["function"](monkeypatch, [])
 
 
 @pytest.mark.usefixtures("_no_second_look", "_traced_or_not")

@@ -10,7 +10,6 @@ import pytest
 from fairqueue import ConfigurationError, FairQueue, Settings, StoreUnavailable
 from fairqueue.testing import EmbeddedServer
 from tests.nodes import MovedName, moved_name
-from tests.redis.tracing import WAYS
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -27,13 +26,6 @@ def name() -> Iterator[MovedName]:
 def _open(name: MovedName) -> FairQueue:
     settings = Settings.load({"min_replicas": 1, "replica_wait_seconds": 2.0})
     return FairQueue(f"redis://127.0.0.1:{name.primary.port}/0", settings=settings)
-
-
-@pytest.fixture(params=[False, True], ids=["plain", "traced"])
-def _traced_or_not(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A library that traces redis-py's client changes no rule."""
-    if request.param:
-        WAYS["function"](monkeypatch, [])
 
 
 @pytest.mark.usefixtures("_traced_or_not")

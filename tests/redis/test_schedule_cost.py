@@ -8,9 +8,8 @@ from collections import Counter
 import pytest
 import redis
 
-from fairqueue import FairQueue, NewJob, StoreUnavailable
+from fairqueue import FairQueue
 from fairqueue.adapters import Ticker
-from fairqueue.testing import embedded_redis
 from tests.redis.counting import commands
 
 MANY = 10_000
@@ -69,37 +68,3 @@ def test_ten_thousand_at_one_second(queue: FairQueue, redis_client: redis.Redis)
     assert after <= 1.1 * before
     jobs = Counter(row.workspace for row in queue.views.overview(top=50).workspaces)
     assert max(jobs.values()) == 1
-
-
-def test_a_server_that_is_killed_before_its_reply(namespace: str) -> None:
-    """The tick is stored, and the same or another process finds it published."""
-    with (
-        embedded_redis(persistent=True) as server,
-        FairQueue(server.url, namespace=namespace) as queue,
-    ):
-        queue.schedules.put("n", NewJob(b"", queue="q"), workspace="a", every=1)
-        engine = queue.store.shards[0].engine
-        call, lost = engine.call, list[object]()
-
-        def call_and_lose(operation: str, **arguments: object) -> object:
-            reply = call(operation, **arguments)  # type: ignore[arg-type]
-            if operation == "publish_many" and not lost:
-                lost.append(reply)
-                server.kill()
-                server.start()
-                raise StoreUnavailable("the connection is gone")
-            return reply
-
-        engine.call = call_and_lose  # type: ignore[method-assign, assignment]
-        ticker = Ticker(queue.schedules.core)
-        for _ in range(30):
-            time.sleep(0.2)
-            try:
-                ticker.look()
-            except StoreUnavailable:
-                continue
-            if lost and queue.depth("q") >= 3:
-                break
-        ticks = [lease.job.id.split(",")[1] for lease in queue.claim(["q"], 50).leases]
-        assert len(set(ticks)) == len(ticks) >= 3
-        assert int(ticks[-1]) - int(ticks[0]) == 1000 * (len(ticks) - 1)

@@ -60,17 +60,6 @@ def test_a_look_at_what_is_runnable_is_bounded(world: World, costs: Costs) -> No
     assert costs.longest_page(lambda: world.store.runnable("q")) < 400
 
 
-def test_a_page_of_statistics_is_bounded(world: World, costs: Costs) -> None:
-    """No page looks at all of 600 workspaces with a dead letter, or of 600 queues."""
-    worker = world.worker()
-    for n in range(600):
-        world.publish(f"w{n}", queue=f"q{n}")
-        worker.reject(worker.take_one(f"q{n}"))
-    found = world.store.snapshot()
-    assert (len(found.workspaces), len(found.queues)) == (600, 600)
-    assert costs.longest_page(world.store.snapshot) < 2000
-
-
 def test_a_configuration_that_is_stored_already_is_compared_by_its_digest(
     world: World, costs: Costs
 ) -> None:

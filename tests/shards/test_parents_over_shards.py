@@ -149,9 +149,11 @@ def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: Ma
         "existing"
     )
     put(late, name)
-    assert late.store.get_limits("workspace", name)[-1].limits == Limits(
-        parent=ORG, capacity=7, rate=1 / 3600
-    )
+    assert late.store.get_limits("workspace", name)[-1].limits == {
+        "parent": ORG,
+        "capacity": 7,
+        "rate": 1 / 3600,
+    }
     assert ran(late) == []
     late.pauses.resume(Scope.workspace(name))
     assert ran(late) == []

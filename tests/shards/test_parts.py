@@ -66,7 +66,7 @@ def test_a_total_of_requests_is_divided(store: ShardedStore) -> None:
             else:
                 assert (reply.scope, reply.limit) == ("total", len(found))
     assert [len(found) for found in tickets.values()] == [2, 1, 1]
-    assert store.get_limits("total", "")[0].limits == Limits(requests=4)
+    assert store.get_limits("total", "")[0].limits == {"requests": 4}
     assert store.end_request(tickets[HOMES[2]][0])
     again = replies.ticket("p", HOMES[2], 9)
     assert store.admit_request(again, lease_seconds=30, waiting_most=0).state == "in_flight"

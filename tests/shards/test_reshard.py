@@ -22,7 +22,6 @@ from fairqueue._stores.layout import Mark, mark_of
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.sharded.carrier import Hold
-from fairqueue._types import Limits
 from fairqueue.adapters import Ticker
 from fairqueue.rows import WaitingJob
 from fairqueue.testing import ManualClock
@@ -285,7 +284,7 @@ def test_one_shard_becomes_several(processes: Namespace) -> None:
     leases = queue.claim(["q"], 9).leases
     assert len(leases) == 3
     assert not late.doctor.reshard(FROM, wait_seconds=0).is_done
-    assert late.store.get_limits("total", "")[0].limits == Limits(concurrency=4)
+    assert late.store.get_limits("total", "")[0].limits == {"concurrency": 4}
     late.limits.set(Scope.task("t"), concurrency=2)
     assert [shard.get_limits("task", "t") for shard in late.store.shards] == [
         late.store.get_limits("task", "t")

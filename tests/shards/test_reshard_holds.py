@@ -270,7 +270,7 @@ def test_a_process_that_moves_too_late_changes_nothing(processes: Namespace) -> 
         with pytest.raises(FairQueueError, match="moved by another process"):
             late()
     assert queue.pauses.list() == []
-    assert queue.store.get_limits("workspace", name)[-1].limits.concurrency == 2
+    assert queue.store.get_limits("workspace", name)[-1].limits["concurrency"] == 2
 
 
 def test_what_is_paused_while_its_jobs_end_stays_paused(processes: Namespace) -> None:

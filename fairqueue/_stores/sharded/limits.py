@@ -99,7 +99,7 @@ class ShardedLimits(ShardedParents, StoreBase):
         Under a limit that only changes, each job has its permit. At most 1,000 jobs of each shard
         are counted.
         """
-        if any(each.limits.concurrency is not None for each in home.get_limits(scope, name)):
+        if any("concurrency" in each.limits for each in home.get_limits(scope, name)):
             return
         pages = answers(self.every, lambda shard: shard.taken_slots()[0], Errors())
         slots = (slot for page in pages for slot in page)

@@ -16,7 +16,7 @@ from fairqueue.errors import ConfigurationError
 def parents_in(shard: Store, workspace: str) -> dict[str, str]:
     """Return the parent that each source names, in rising precedence."""
     found = shard.get_limits("workspace", workspace)
-    return {source: limits.parent for source, limits, _ in found if limits.parent is not None}
+    return {row.source: str(parent) for row in found if (parent := row.limits.get("parent"))}
 
 
 def in_force(parents: Mapping[str, str | None]) -> str | None:

@@ -1,5 +1,5 @@
 -- Enqueue a job in place of the next message of another system's list in the same Redis.
--- ARGV now list message job delay kind unnamed shards
+-- ARGV now list message job delay unnamed shards
 -- ROUTE workspace MERGE own
 -- FULL refused
 -- RETURNS 1 done, or done before, 0 another message is next, or none,
@@ -7,7 +7,7 @@
 -- list: '' if the caller has taken the message from a list, and keeps it until this is done
 -- job: queue workspace task priority id
 -- shards: as in publish.lua
-local _, list, message, job, delay, kind, unnamed, shards = unpack(ARGV)
+local _, list, message, job, delay, unnamed, shards = unpack(ARGV)
 local queue, name, task, priority, id = match(job, '^(%S+) (%S+) (%S+) (%S+) (.+)$')
 
 -- A repeated call, whose reply was lost: an equal message may be next, which is another job.
@@ -26,6 +26,5 @@ S.added_job = false
 Jobs.take(name, queue, priority, { element })
 Enqueue.enter(name, queue, task, priority, element, delay)
 Enqueue.hold_framework_id(queue, id, true)
-Shard.count_in_all('imported:' .. kind, 1)
 if unnamed == '1' then Shard.count_unnamed(task) end
 return 1

@@ -40,10 +40,6 @@ LONGEST_REST_SECONDS = 5.0
 RESTORE_EVERY_SECONDS = 60.0
 RESTORE_AT_ONCE = 100
 
-READ = "read"
-UNREAD = "unread"
-"""Whether a message's workspace could be looked for; of an unread one it is the default."""
-
 
 @dataclass(frozen=True)
 class Adopted:
@@ -55,7 +51,12 @@ class Adopted:
     task: str = ""
     priority: int = 0
     delay_seconds: float = 0.0
-    kind: str = UNREAD
+    was_read: bool = False
+    """Whether its workspace could be looked for; of an unread one it is the default."""
+
+    def named(self) -> dict[str, Any]:
+        """What an import is told."""
+        return {name: value for name, value in vars(self).items() if name != "was_read"}
 
 
 def as_job(message: bytes, core: FairQueue, start: str | None = None) -> Adopted:
@@ -73,8 +74,7 @@ def as_job(message: bytes, core: FairQueue, start: str | None = None) -> Adopted
         logger.error("a message from the old broker goes to the default workspace: %s", error)  # noqa: TRY400 - the text says it
         return Adopted(start, priority=priority)
     job_id = job_ids(about.task_id, start=start)[1] or start
-    kind = READ if was_read else UNREAD
-    return Adopted(job_id, about.workspace, about.task, priority, about.delay_seconds, kind)
+    return Adopted(job_id, about.workspace, about.task, priority, about.delay_seconds, was_read)
 
 
 class Adoption:
@@ -117,15 +117,15 @@ class Adoption:
         job = as_job(message, self._core, start)
         take = partial(self._core.jobs.import_message, key, message, queue=queue)
         try:
-            return job, take(**vars(job))
+            return job, take(**job.named())
         except ConfigurationError as error:
             logger.warning(
                 "a message from the old broker goes to the default workspace, without its task's "
                 "name: %s",
                 error,
             )
-            job = replace(job, workspace=None, task="", kind=UNREAD)
-            return job, take(**vars(job))
+            job = replace(job, workspace=None, task="", was_read=False)
+            return job, take(**job.named())
 
 
 class SpreadAdoption(Adoption):

@@ -69,7 +69,6 @@ def test_messages_go_to_the_shards_of_their_workspaces(
     assert found["queues"]["celery"] == len(WORKSPACES) * 3 + 1
     assert found["scheduled"] == 1
     with FairQueue(spread) as core:
-        assert sum(core.jobs.imported().values()) == found["moved"]
         got = claimed(core)
         assert len(core.store.shards) == SHARDS
         assert sum(shard.depth("celery", running=True) > 0 for shard in core.store.shards) > 1
