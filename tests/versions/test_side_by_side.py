@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "workspaces": {"a": {"concurrency": 1}, "b": {"concurrency": 2, "weight": 2}},
     "tasks": {"u": {"concurrency": 2}},
 }
-UNTAGGED = "6ee81b99"
+UNTAGGED = "9af8cdf3"
 """The commit that is played while no release is tagged: its keys have the same format."""
 
 Line = dict[str, Any]
