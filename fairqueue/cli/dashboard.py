@@ -65,11 +65,13 @@ def _by_name(
     metavar="[NAME:]TOKEN",
     help="Visitors with this token see everything, and change nothing; repeatable.",
 )
+@click.option("--read-only", is_flag=True, help="No visitor changes anything.")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False),
     help="Show several queues: a file with a section for each, [NAME], with url and namespace.",
 )
+@click.option("--label", default="", help="Shown at the head of each page, such as production.")
 @connection_options
 def dashboard(
     *,
@@ -78,6 +80,7 @@ def dashboard(
     host: str,
     port: int,
     config: str | None,
+    label: str,
     **access: Any,
 ) -> None:
     """Serve the dashboard: what waits, runs and fails, and why; it pauses, limits and replays.
@@ -112,7 +115,7 @@ def dashboard(
         else:
             where = {"": (url, namespace)}
             core = open_until_end.enter_context(opened_queue(url, namespace))
-            found = app(core, **access)
+            found = app(core, label=label, **access)
         listening = open_until_end.enter_context(_listening(host, port))
         at = f"[{host}]" if ":" in host else host
         shown = ", ".join(shown_url(each) for each, _ in where.values())

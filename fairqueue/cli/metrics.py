@@ -33,8 +33,13 @@ def _address(_context: Any, _option: Any, value: str) -> str:
     callback=_address,
     help="The address to listen on; port 0: any that is free.",
 )
+@click.option(
+    "--top",
+    type=click.IntRange(0, 1000),
+    help="Workspaces with a label of their own; others are summed up. Default: 20.",
+)
 @connection_options
-def metrics(*, url: str, namespace: str | None, bind: str) -> None:
+def metrics(*, url: str, namespace: str | None, bind: str, top: int | None) -> None:
     """Serve numbers for Prometheus: what waits, could run, runs and is paused.
 
     One process is enough for a namespace. What happens, such as waits and failures, is served by
@@ -42,7 +47,7 @@ def metrics(*, url: str, namespace: str | None, bind: str) -> None:
     """
     with opened_queue(url, namespace) as core:
         try:
-            server = serve([collector(core)], bind)
+            server = serve([collector(core, workspaces=top)], bind)
         except ModuleNotFoundError as error:
             raise BadUsage(MISSING.format(error.name)) from None
         except ConfigurationError as error:

@@ -112,6 +112,7 @@ class Access:
     token: Tokens = field(default=None, repr=False)
     read_token: Tokens = field(default=None, repr=False)
     authorize: Authorize | None = None
+    read_only: bool = False
     allow_anyone: bool = False
     _slow: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
 
@@ -141,6 +142,11 @@ class Access:
 
     async def visitor_of(self, request: Request) -> Visitor | None:
         """Return the visitor; None: it is refused."""
+        found = await self._granted(request)
+        is_less = found is not None and self.read_only
+        return Visitor(Role.READER, found.name) if found and is_less else found
+
+    async def _granted(self, request: Request) -> Visitor | None:
         by_token = self._by_token(request)
         if by_token is not None:
             return by_token

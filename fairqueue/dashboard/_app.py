@@ -46,7 +46,9 @@ def app(
     token: Tokens = None,
     read_token: Tokens = None,
     authorize: Authorize | None = None,
+    read_only: bool = False,
     allow_anyone: bool = False,
+    label: str = "",
 ) -> Starlette:
     """Return the dashboard of a queue, or of the one at this URL, as an ASGI app.
 
@@ -57,12 +59,13 @@ def app(
     coroutine function.
     :func:`only_this_host` is one, for a browser on the same host. Without any of them,
     ``allow_anyone`` makes each visitor an operator: the application around it must refuse all
-    others. ConfigurationError: no rule for visitors was given, or a token is too short.
+    others. ``read_only`` makes every visitor a reader. ``label`` stands in the head of each page.
+    ConfigurationError: no rule for visitors was given, or a token is too short.
 
     A queue that is passed stays open when the app ends; one made of a URL stores no limits.
     """
-    access = Access(token, read_token, authorize, allow_anyone)
-    return _dashboard(queue, access)
+    access = Access(token, read_token, authorize, read_only, allow_anyone)
+    return _dashboard(queue, access, label=label)
 
 
 def several(
@@ -71,6 +74,7 @@ def several(
     token: Tokens = None,
     read_token: Tokens = None,
     authorize: Authorize | None = None,
+    read_only: bool = False,
     allow_anyone: bool = False,
 ) -> Starlette:
     """Return one dashboard of several queues by name, each below ``/NAME/``, as an ASGI app.
@@ -86,7 +90,7 @@ def several(
             )
     if not queues:
         raise ConfigurationError("the dashboard has no queue: name one or more")
-    access = Access(token, read_token, authorize, allow_anyone)
+    access = Access(token, read_token, authorize, read_only, allow_anyone)
     names = tuple(queues)
     apps = {
         name: _dashboard(queue, access, name=name, names=names) for name, queue in queues.items()

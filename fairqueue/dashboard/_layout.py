@@ -122,6 +122,7 @@ def context_of(request: Request, view: View, *, path: str) -> Context:
         "section": INSIDE.get(path, path),
         "back": f"{path}?{urlencode(query)}" if query else path,
         "title": PAGES[path].title if path in PAGES else "fairqueue",
+        "label": view.label,
         "namespace": view.queue.settings.namespace,
         "csrf": visitor["csrf"],
         "is_operator": visitor["role"] is Role.OPERATOR,

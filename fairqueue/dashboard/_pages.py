@@ -87,6 +87,7 @@ class View:
     queue: FairQueue
     checkup: Checkup
     remembered: Remembered
+    label: str = ""
     name: str = ""
     """Its name among several queues."""
     names: tuple[str, ...] = ()

@@ -21,15 +21,16 @@ WORKERS_ON_A_HOST = 32
 log = logging.getLogger("fairqueue.metrics")
 
 
-def collector(queue: FairQueue) -> Any:
+def collector(queue: FairQueue, *, workspaces: int | None = None) -> Any:
     """Return a collector of a namespace's state; one process needs to serve it.
 
     A scrape reads it from the store, at a cost that does not grow with the number of workspaces.
-    The setting ``metrics_workspaces`` says how many have a label of their own.
+    ``workspaces``: how many have a label of their own (the setting ``metrics_workspaces``).
     """
     from fairqueue.metrics._store import StoreCollector  # noqa: PLC0415 - an extra
 
-    return StoreCollector(queue, queue.settings.metrics_workspaces)
+    most = queue.settings.metrics_workspaces if workspaces is None else workspaces
+    return StoreCollector(queue, most)
 
 
 def process_collector(queue: FairQueue) -> Any:

@@ -245,11 +245,14 @@ def test_a_bearer_token_reads_pages(queue: FairQueue) -> None:
         assert visitor.get("/", headers={"cookie": "fairqueue_session=x"}).status_code == 401
 
 
-def test_a_reader_sees_and_changes_nothing(queue: FairQueue) -> None:
-    """Pages have no buttons, and a form sent by hand is refused."""
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_reader_sees_and_changes_nothing(queue: FairQueue, read_only: bool) -> None:
+    """Pages have no buttons, and a form sent by hand is refused; read_only is for all tokens."""
     queue.publish(b"", queue="q", workspace="acme")
-    with _visiting(app(queue, token=TOKEN, read_token=READ_TOKEN)) as visitor:
-        visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": READ_TOKEN})
+    site = app(queue, token=TOKEN, read_token=READ_TOKEN, read_only=read_only)
+    with _visiting(site) as visitor:
+        token = TOKEN if read_only else READ_TOKEN
+        visitor.post("/sign-in", data={"csrf": visitor.csrf(), "token": token})
         for path in ("/", "/workspace?name=acme", "/waiting?queue=q", "/dead?queue=q", "/doctor"):
             page = visitor.page(path)
             assert "/act/" not in page

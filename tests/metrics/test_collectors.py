@@ -98,12 +98,11 @@ def test_memory_is_told_as_redis_tells_it() -> None:
         assert queue.views.memory() is None
 
 
-def test_labels_are_bounded(redis_url: str, namespace: str) -> None:
+def test_labels_are_bounded(queue: FairQueue) -> None:
     """The busiest workspaces have their own; what the others have is one number."""
-    with FairQueue(redis_url, namespace=namespace, metrics_workspaces=3) as queue:
-        for n in range(30):
-            _publish(queue, 1 + (n < 3), f"w{n}")
-        found = scrape(collector(queue))
+    for n in range(30):
+        _publish(queue, 1 + (n < 3), f"w{n}")
+    found = scrape(collector(queue, workspaces=3))
     queued = {k[1]: n for k, n in found.items() if k[0] == "fairqueue_workspace_jobs_queued"}
     assert queued == {"w0": 2, "w1": 2, "w2": 2, "other": 27}
     labels = {k[1] for k in found if k[0].startswith("fairqueue_workspace_")}

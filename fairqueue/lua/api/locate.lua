@@ -4,7 +4,7 @@
 -- named workspace only.
 -- ARGV now workspace queues id cursor count
 -- ROUTE workspace MERGE gathered
--- RETURNS {cursor, names, "state job", ...}: of the workspaces that were asked, and what was found:
+-- RETURNS {cursor, "workspace workspace...", "state job", ...}: which were asked, and what was found:
 -- waiting (or running), dead or ended, and workspace/queue/id
 -- WRITES nothing
 local _, name, queues, id, cursor, count = unpack(ARGV)
