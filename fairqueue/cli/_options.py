@@ -43,6 +43,15 @@ choice_options = options(
 )
 
 
+def job_argument(*, required: bool = True) -> Callable[..., Any]:
+    """Add JOB, with or without ``--task-id`` before it."""
+    told = "JOB is a Celery task id or a Dramatiq message id, as it may be without this."
+    return options(
+        click.argument("job", required=required),
+        click.option("--task-id", is_flag=True, expose_value=False, help=told),
+    )
+
+
 def limit_option(default: int, told: str) -> Callable[..., Any]:
     """Add ``--limit``."""
     kind = click.IntRange(min=1)

@@ -9,13 +9,13 @@ import click
 
 from fairqueue import Cancelled, FairQueue
 from fairqueue.cli._command import Answer, confirm, on_queue, progress
-from fairqueue.cli._options import count_remaining, describe, job_options
+from fairqueue.cli._options import count_remaining, describe, job_argument, job_options
 from fairqueue.operate.jobs import WHAT_BECAME
 from fairqueue.plain import count_jobs, printable
 
 
 @click.command()
-@click.argument("job", required=False)
+@job_argument(required=False)
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="The job's workspace. Alone: cancel all jobs of it.")
 @click.option("--task", help="With --all: only jobs of this task or actor.")

@@ -13,7 +13,7 @@ import click
 from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._command import Answer, confirm, listed, on_queue, options, progress
 from fairqueue.cli._connect import Problem
-from fairqueue.cli._options import job_options, limit_option
+from fairqueue.cli._options import job_argument, job_options, limit_option
 from fairqueue.explained import explain_called, explain_starts, explain_steps
 from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of
@@ -35,7 +35,7 @@ filter_options = options(
     click.option("--until", help=f"Only those that died until {WHEN}."),
 )
 choice_options = options(
-    click.argument("job", required=False),
+    job_argument(required=False),
     filter_options,
     click.option("--all", "all_of_them", is_flag=True, help="All that match the other options."),
 )
@@ -91,7 +91,7 @@ def _as_dict(letter: DeadLetter) -> dict[str, Any]:
 
 
 @dead.command()
-@click.argument("job")
+@job_argument()
 @filter_options
 @on_queue
 def show(core: FairQueue, *, job: str, **chosen: Any) -> Answer:

@@ -18,7 +18,6 @@ from fairqueue.plain import printable
 
 MISSING = "top needs rich: pip install 'fairqueue[dashboard]' ({} is missing)"
 NO_TERMINAL = "top needs a terminal: use fairqueue stats, which prints once, or stats --watch"
-EVERY_SECONDS = 2.0
 KEYS = {
     b"\x1b[A": "up",
     b"\x1b[B": "down",
@@ -33,8 +32,15 @@ KEYS = {
 
 
 @click.command()
+@click.option(
+    "--every",
+    default=2.0,
+    show_default=True,
+    type=click.FloatRange(0.5, 3600),
+    help="Seconds from one look to the next.",
+)
 @connection_options
-def top(*, url: str, namespace: str | None) -> None:
+def top(*, url: str, namespace: str | None, every: float) -> None:
     """Watch the workspaces live: what runs and waits, limits, shares, and states.
 
     Keys: arrows choose a row, s sorts, / filters, p pauses, r resumes, Enter tells why its jobs
@@ -55,9 +61,9 @@ def top(*, url: str, namespace: str | None) -> None:
             looked = time.monotonic()
             while not board.is_done:
                 live.update(board.shown(live.console.height), refresh=True)
-                for key in pressed(sys.stdin.fileno(), looked + EVERY_SECONDS - time.monotonic()):
+                for key in pressed(sys.stdin.fileno(), looked + every - time.monotonic()):
                     board.press(key)
-                if time.monotonic() - looked >= EVERY_SECONDS:
+                if time.monotonic() - looked >= every:
                     board.look()
                     looked = time.monotonic()
 

@@ -9,7 +9,7 @@ import click
 
 from fairqueue import FairQueue, JobState, Scope, Why
 from fairqueue.cli._command import Answer, listed, on_queue
-from fairqueue.cli._options import hint_at_unseen
+from fairqueue.cli._options import hint_at_unseen, job_argument
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_called, explain_runs, explain_state, explain_wait
 from fairqueue.messages import Arguments, shown
@@ -20,7 +20,7 @@ RUNS = 20
 
 
 @click.command()
-@click.argument("job")
+@job_argument()
 @click.option("--queue", help="Look for the job on this queue only.")
 @click.option("--workspace", help="Look for a dead job in this workspace only.")
 @on_queue

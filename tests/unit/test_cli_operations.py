@@ -74,7 +74,7 @@ def test_a_dead_letter_is_shown(shell: Shell) -> None:
     assert "pay\\x1bload" in text
     assert "rejected" in text
     assert "in mail:\n  \\x1b[2J\nValueError: no\n" in text
-    found = shell.json("dead", "show", "p2")
+    found = shell.json("dead", "show", "--task-id", "p2")
     assert (found["workspace"], found["reason"]) == ("c", "bad\n")
     assert (found["arguments"], found["payload_bytes"]) == ("pay\x1bload", 8)
     assert found["details"].endswith("ValueError: no\n")
