@@ -26,7 +26,6 @@ PAGE = 100
 LETTERS_AT_ONCE = 100
 LEASES_AT_ONCE = 500  # they have no payload
 ENTRIES_AT_ONCE = 500
-SCANS = {"hash": "HSCAN", "zset": "ZSCAN"}
 NAMED = {
     "limits": r"\w+:(?:{scope}):(.+)",
     "shard": r"(?:{scope}):(.+)",
@@ -154,7 +153,7 @@ class ListStore(OperatorStore):
 
         Each is the time, and fields with their texts, or members with their scores.
         """
-        how = {"kind": kind, "name": "", "scan": SCANS[TYPES[kind]], "count": ENTRIES_AT_ONCE}
+        how = {"kind": kind, "name": "", "structure": TYPES[kind], "count": ENTRIES_AT_ONCE}
         for now, found in self._pages("entries", **how):
             yield now, dict(zip(found[::2], found[1::2], strict=True))
 

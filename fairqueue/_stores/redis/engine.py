@@ -155,7 +155,7 @@ class RedisEngine(Engine):
             yield from Pages(self.client, self.keys.prefix, heads).entries()
 
     def _heads(self, kind: str, name: str, cursor: bytes) -> Any:
-        given: dict[str, Value] = {"kind": kind, "name": name, "scan": "HSCAN", "cursor": cursor}
+        given: dict[str, Value] = {"kind": kind, "name": name, "structure": "hash", "cursor": cursor}
         return self.call("entries", now="", count=HEADS_AT_ONCE, **given)[1:]
 
     def waiter(

@@ -1,12 +1,13 @@
 -- A page of a hash or a sorted set: what is in it, with texts or scores.
 -- Of jobs and dead letters, which have payloads, only the first lines.
--- ARGV now kind name scan cursor count
+-- ARGV now kind name structure cursor count
 -- ROUTE all MERGE concat
 -- RETURNS {now, cursor, field, text, ...}; a field may come more than once
 -- name: what the key is of; empty, if there is one of this kind
--- scan: HSCAN or ZSCAN
+-- structure: hash or zset
 -- WRITES nothing
-local _, kind, name, scan, cursor, count = unpack(ARGV)
+local _, kind, name, structure, cursor, count = unpack(ARGV)
+local scan = structure == 'hash' and 'HSCAN' or 'ZSCAN'
 
 local following_cursor, found
 if kind == 'jobs' or kind == 'dead_letters' then

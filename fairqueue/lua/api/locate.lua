@@ -4,8 +4,8 @@
 -- named workspace only.
 -- ARGV now workspace queues id cursor count
 -- ROUTE workspace MERGE gathered
--- RETURNS {cursor, "workspace workspace...", "state job", ...}: which were asked, and what was found:
--- waiting (or running), dead or ended, and workspace/queue/id
+-- RETURNS {cursor, "workspace workspace...", "state job", ...}: which were asked, what was found;
+-- state: waiting (or running), dead or ended; job: workspace/queue/id
 -- WRITES nothing
 local _, name, queues, id, cursor, count = unpack(ARGV)
 local DEAD_MOST = 1000
