@@ -155,8 +155,8 @@ class RedisEngine(Engine):
             yield from Pages(self.client, self.keys.prefix, heads).entries()
 
     def _heads(self, kind: str, name: str, cursor: bytes) -> Any:
-        given: dict[str, Value] = {"kind": kind, "name": name, "structure": "hash", "cursor": cursor}
-        return self.call("entries", now="", count=HEADS_AT_ONCE, **given)[1:]
+        of: dict[str, Value] = {"kind": kind, "name": name, "structure": "hash"}
+        return self.call("entries", now="", cursor=cursor, count=HEADS_AT_ONCE, **of)[1:]
 
     def waiter(
         self, queues: Sequence[str], refused: Container[str] = (), beside: Sequence[Engine] = ()
