@@ -21,7 +21,8 @@ class _Piped(RedisEngine):
     """Queues its calls in a pipeline, and assumes that each publish succeeds."""
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
-        super()._run(operation, values)
+        keys = self.keys.declared()
+        self.client.fcall(self.delivery.library.function(operation), len(keys), *keys, *values)
         return 1
 
 
