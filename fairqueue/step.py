@@ -14,7 +14,8 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -63,7 +64,8 @@ def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     steps, started = _of_run(name), time.monotonic()
     if steps.is_kept(name):
         return steps.value(name)
-    return steps.keep(name, function(*args, **kwargs), started)
+    with steps.begun(name):
+        return steps.keep(name, function(*args, **kwargs), started)
 
 
 async def run_async(
@@ -75,8 +77,9 @@ async def run_async(
     steps, started = _of_run(name), time.monotonic()
     if await asyncio.to_thread(steps.is_kept, name):
         return steps.value(name)
-    value = await function(*args, **kwargs)
-    return await asyncio.to_thread(steps.keep, name, value, started)
+    with steps.begun(name):
+        value = await function(*args, **kwargs)
+        return await asyncio.to_thread(steps.keep, name, value, started)
 
 
 def send(name: str, task: Any, /, *args: Any, **kwargs: Any) -> str:
@@ -142,7 +145,7 @@ class _Steps:
         self._framework: InPlace = (job.children or InPlace)()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
         self._lock = native_lock()
-        self._done: set[str] = set()
+        self._begun: set[str] = set()
         self._kept: Any = {} if job.store is None else None
 
     def is_kept(self, name: str) -> bool:
@@ -151,21 +154,29 @@ class _Steps:
             raise self._lost()
         with self._lock:
             self._read()
-            if name in self._done:
+            if name in self._begun:
                 raise StepRepeated(
                     f"{self._name} has two steps {name!r} in one run: name each by what it works "
                     "on, such as f'row {row.id}'"
                 )
-            if name in self._kept:
-                self._done.add(name)
-                self.counts["kept"] += 1
-                return True
-            if len(self._done.union(each for each in self._kept if "\n" not in each)) >= MOST_STEPS:
+            names = self._begun.union(each for each in self._kept if "\n" not in each)
+            if name not in names and len(names) >= MOST_STEPS:
                 raise StepTooLarge(
                     f"step {name!r} of {self._name} is one too many: at most {MOST_STEPS:,} are "
                     "kept; let each do more, or split the task"
                 )
-            return False
+            self._begun.add(name)
+            self.counts["kept"] += name in self._kept
+            return name in self._kept
+
+    @contextmanager
+    def begun(self, name: str) -> Iterator[None]:
+        """Let a step that raises inside be called again in the same run."""
+        try:
+            yield
+        except BaseException:
+            self._begun.discard(name)
+            raise
 
     def value(self, name: str) -> Any:
         """Return what a finished step has returned, each time as an object of its own."""
@@ -175,11 +186,12 @@ class _Steps:
         """Store the value of a step, unless a run has done that before; return what is stored."""
         text, seconds = self._text(name, value), time.monotonic() - started
         with self._lock:
-            if len(text) + sum(map(len, self._kept.values())) > MOST_BYTES:
+            size = len(text) + sum(map(len, self._kept.values()))
+            if size > MOST_BYTES:
                 raise StepTooLarge(
-                    f"step {name!r} of {self._name} is {len(text) / 2**20:.1f} MiB; at most "
-                    f"{MOST_BYTES // 1024} KiB in all its steps: store it elsewhere and return its "
-                    "key"
+                    f"with step {name!r}, the values of {self._name} are {size / 1024:,.0f} KiB; "
+                    f"at most {MOST_BYTES // 1024} KiB are kept: store the value elsewhere and "
+                    "return its key"
                 )
             if self.job.store is not None:
                 line = f"{encode(name)} {seconds:.3f} {text}"
@@ -188,7 +200,6 @@ class _Steps:
                     raise self._lost()
                 text = kept.split(" ", 2)[2]
             self._kept[name] = text
-            self._done.add(name.partition("\n")[0])
             self.counts["run"] += "\n" not in name
         return self.value(name)
 
@@ -205,17 +216,17 @@ class _Steps:
     def send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool = False) -> Child:
         """Send a child, unless a run has noted that, or its result is there."""
         self.is_kept(name)
-        known, framework = self._child(name), self._framework
-        if known is not None:
-            self._done.add(name)
-            return known
+        with self.begun(name):
+            return self._child(name) or self._send(name, task, args, kwargs, awaited=awaited)
+
+    def _send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool) -> Child:
         started, number = time.monotonic(), self._number(name)
         words = [self.job.workspace, self.task_id, name, number]
         child_id = str(uuid5(NAMESPACE_URL, json.dumps(words)))  # the same in all runs
-        call, *named = framework.call(task, args, kwargs)
+        call, *named = self._framework.call(task, args, kwargs)
         child = Child(child_id, self.job.workspace, *named)
         if self._ended(name, child, awaited=awaited) is None:
-            child = framework.send(call, child, [self.job.workspace, self.task_id])
+            child = self._framework.send(call, child, [self.job.workspace, self.task_id])
         self.keep(f"{name}\n{number}", child, started)
         return child
 

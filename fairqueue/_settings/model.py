@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -269,19 +270,22 @@ class Settings:
     given: Mapping[str, Any]
     """What was given, as it was given."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         """Read options and ``FAIRQUEUE_*`` variables.
 
         Raises one ConfigurationError that names every setting that is wrong, and how to fix it.
         """
         fields = self.model_fields
         given = {**problems.from_environment(fields), **options}
-        defaults = {name: of.default for name, of in fields.items()}
+        defaults = {name: copy(of.default) for name, of in fields.items()}
         vars(self).update({**defaults, **read(fields, given)}, given=given)
         self._refuse_reserves()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"settings are immutable: {name} cannot be set")
+        raise AttributeError(f"settings are immutable: {name} cannot be changed")
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
 
     @classmethod
     def load(cls, options: Mapping[str, Any] | None = None) -> Settings:

@@ -60,7 +60,6 @@ MODULES = (
     "state/kept_places",
     "state/enqueue",
     "state/removal",
-    "state/waits",
     "state/leases",
     "scheduler/select",
     "upkeep/tick",

@@ -33,9 +33,7 @@ def check_actor_options(options: Mapping[str, Any], settings: fairqueue.Settings
             f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
         )
     with translated_errors:
-        for name in ("unique_for", "expires"):
-            if options.get(name) is not None:
-                adapters.seconds_from_zero(name, options[name])
+        _check_seconds(options)
         if options.get("on_unavailable") is not None:
             adapters.check_on_unavailable(options["on_unavailable"], settings)
 
@@ -46,6 +44,7 @@ def publish_options(broker: Broker, message: Any) -> dict[str, Any]:
     The ``unique_for`` of an actor has no meaning for a message without a key, and is no error.
     """
     options = merged_options(broker, message)
+    _check_seconds(options)
     key = options.get("unique_key")
     return {
         "unique_key": None if key is None else str(key),
@@ -77,6 +76,13 @@ def merged_options(broker: Broker, message: Any) -> dict[str, Any]:
     actor = broker.actors.get(message.actor_name)
     own = {name: value for name, value in message.options.items() if value is not None}
     return {**(actor.options if actor else {}), **own}
+
+
+def _check_seconds(options: Mapping[str, Any]) -> None:
+    for name in ("unique_for", "expires"):
+        value = options.get(name)
+        if value is not None and adapters.seconds_from_zero(name, value) > value:
+            raise ConfigurationError(f"{name} must be seconds from 0, not {value!r:.40}")
 
 
 def _seconds_left(message: Any, expires: Any) -> float | None:

@@ -29,6 +29,10 @@ def test_settings_cannot_be_changed() -> None:
     """Nothing looks at them again."""
     with pytest.raises(AttributeError, match="lease_seconds"):
         Settings.load().lease_seconds = 5.0
+    with pytest.raises(AttributeError, match="lease_seconds"):
+        del Settings.load().lease_seconds
+    Settings.load().workspaces["acme"] = None  # type: ignore[index]
+    assert not Settings.load().workspaces
 
 
 def test_numbers_may_come_as_text() -> None:
@@ -118,6 +122,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     assert "'lease_second'; did you mean 'lease_seconds'?" in refusal(lease_second=3)
     assert "'lease'; did you mean 'lease_seconds'?" in refusal(lease=3)
     assert "known: namespace" in refusal(colour="red")
+    assert "unknown setting 'self'" in refusal(self=1)
     text = refusal(workspaces={"acme": {"concurency": 1}})
     assert text == "workspaces.acme: unknown setting 'concurency'; did you mean 'concurrency'?"
 

@@ -78,6 +78,38 @@ def test_a_name_is_used_once_in_a_run() -> None:
     assert step.run("two", int) == 0
 
 
+def test_a_name_is_used_once_at_the_same_time() -> None:
+    """By two threads, two coroutines, or a step inside the step: its function runs once."""
+    began, end, ran = threading.Event(), threading.Event(), list[str]()
+
+    def slow(how: str) -> None:
+        ran.append(how)
+        began.set()
+        assert end.wait(10)
+
+    thread = threading.Thread(target=copy_context().run, args=(step.run, "a", slow, "thread"))
+    thread.start()
+    assert began.wait(10)
+    with pytest.raises(StepRepeated):
+        step.run("a", slow, "again")
+    end.set()
+    thread.join()
+
+    async def pause() -> None:
+        ran.append("coroutine")
+        await asyncio.sleep(0)
+
+    async def together() -> list[Any]:
+        both = [step.run_async("b", pause) for _ in range(2)]
+        return await asyncio.gather(*both, return_exceptions=True)
+
+    assert [type(each) for each in asyncio.run(together())].count(StepRepeated) == 1
+
+    with pytest.raises(StepRepeated):
+        step.run("c", lambda: step.run("c", ran.append, "inside"))
+    assert ran == ["thread", "coroutine"]
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "\ud800", "x" * 201, "é" * 101, None, 7])
 def test_impossible_names(name: Any) -> None:
     """They are refused before anything runs."""
@@ -117,11 +149,11 @@ def test_what_json_cannot_hold(value: object) -> None:
 
 def test_too_large_values() -> None:
     """One, and all of a task together."""
-    text = "step 'rows' of task shop.report is 3.0 MiB; at most 256 KiB in all its steps: store"
+    text = "with step 'rows', the values of task shop.report are 3,072 KiB; at most 256 KiB are"
     with pytest.raises(StepTooLarge, match=text):
         step.run("rows", lambda: "x" * (3 * KIB * KIB))
     assert len(step.run("one", lambda: "x" * (200 * KIB))) == 200 * KIB
-    with pytest.raises(StepTooLarge, match=r"step 'two' of task shop.report is 0.1 MiB"):
+    with pytest.raises(StepTooLarge, match=r"with step 'two', the values of .* are 300 KiB"):
         step.run("two", lambda: "x" * (100 * KIB))
 
 

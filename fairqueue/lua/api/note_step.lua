@@ -11,7 +11,13 @@ local l, lines = Steps.open(fence, name, task_id, early)
 if not l then return 0 end
 local kept = step ~= '' and Steps.line_of(lines, step)
 if kept then return kept end
-if line == 'unread' then Steps.put_aside(name, task_id)
-elseif line == 'ended' then Steps.ended(l, name, task_id, lines)
-else Steps.write(l, name, task_id, now, lines .. line .. '\n') end
+if line == 'unread' then  -- all steps run again
+  Shard.set_aside('steps', name .. '/' .. task_id, DeadLetters.read('!!' .. name, task_id))
+  Steps.drop(name, task_id)
+elseif line ~= 'ended' then
+  Steps.write(l, name, task_id, now, lines .. line .. '\n')
+else
+  DeadLetters.expire('!!' .. name)
+  if lines ~= '' then Steps.write(l, name, task_id, now - DeadLetters.bounds('!!'), lines) end
+end
 return line

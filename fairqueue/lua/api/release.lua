@@ -9,7 +9,7 @@ local _, owner, number, lease_seconds, fence, delay, how, seconds, max_deliverie
 seconds, max_deliveries = tonumber(seconds), tonumber(max_deliveries)
 
 return Idempotency.once(owner, number, tonumber(lease_seconds), fence, function(l)
-  local is_woken = waits ~= '' and Waits.suspend(l, waits)
+  local is_woken = waits ~= '' and Steps.suspend(l, waits)
   local due = not is_woken and tonumber(delay) > 0 and now + delay or nil
   if refused ~= '' then Leases.refuse(l, tonumber(refused)) end
   Leases.release(l, due, how == 'counted', seconds, max_deliveries, how == 'declined')

@@ -5,4 +5,21 @@
 local _, name, task_id = unpack(ARGV)
 
 Shard.refuse_moved(name)
-return Waits.wake(name, task_id)
+local letter = DeadLetters.read('!!' .. name, task_id)
+if Steps.have_ended(letter) then return 0 end
+local queue, fence, own = match(letter or '', '^%S+ (%S+) steps (%d+) ([^ \n!]+)')
+local record = own and Jobs.read(queue, own)
+if not Jobs.deliveries_of(record) then return 0 end
+local _, task, priority = Jobs.identity_of(record)
+if call('HEXISTS', K.slots_of_queue(queue), own) == 1 then
+  local l = { queue = queue, id = own .. '!', task = task, fence = fence }
+  Steps.write(l, name, task_id, now, Steps.lines_of(letter) or '')
+  return 0
+end
+local ws, element = Records.workspace(name), Jobs.element(task, own)
+local first_fence = match(Jobs.history_of(record), '^%d+/(%d+)')
+if not (first_fence and Removal.pick(ws, queue, priority, element)) then return 0 end
+local flow = Records.flow(ws, Lanes.key_of(queue, task))
+Lanes.put_back(ws, flow, priority, element, first_fence)
+Settle.workspace(ws)
+return 1

@@ -2,7 +2,7 @@
 -- under its workspace's name behind '!!', by the id of its framework's message.
 --   letter: updated queue steps fence job\nworkspace task 0 0 0 updated\nline\n...
 --   fence:  the highest that has written; job: the one that had it, and ! once a child has ended
---           since, see waits.lua
+--           since, see below
 --   line:   step seconds value; value: JSON
 -- Where the task has ended well, it is as old as what expires, and counts until its job has gone:
 -- its worker may die before it acks.
@@ -52,20 +52,24 @@ function Steps.line_of(lines, step)
   return at and match(lines, '^[^\n]*', at)
 end
 
-function Steps.ended(l, name, id, lines)
-  DeadLetters.expire('!!' .. name)
-  if lines ~= '' then Steps.write(l, name, id, now - DeadLetters.bounds('!!'), lines) end
-end
-
 function Steps.drop(name, id)
   DeadLetters.take('!!' .. name, id)
   DeadLetters.list_workspace('!!' .. name)
 end
 
--- They cannot be read: the steps run again.
-function Steps.put_aside(name, id)
-  Shard.set_aside('steps', name .. '/' .. id, DeadLetters.read('!!' .. name, id))
-  Steps.drop(name, id)
+-- A task that waits for its children is suspended: its job is given back, and holds nothing. The
+-- end of a child wakes it, see api/wake_parent.lua. One that is not suspended yet by then is marked
+-- in the record of its steps, and is not suspended at all.
+--
+-- Note whose job waits. Return whether a child has ended since its run has written last. It has
+-- started in time, so it does not expire any more.
+function Steps.suspend(l, id)
+  Jobs.forget_expiry(l.queue, l.id)
+  local letter = DeadLetters.read('!!' .. l.workspace, id)
+  local fence, woken = match(letter or '', '^%S+ %S+ steps (%d+) (%S+)')
+  if not fence or tonumber(fence) > tonumber(l.fence) then return false end
+  Steps.write(l, l.workspace, id, now, Steps.lines_of(letter) or '')
+  return woken == l.id .. '!'
 end
 
 -- The id of the framework's message whose job this is.

@@ -35,8 +35,7 @@ class Children:
         headers = {**(call.options.get("headers") or {}), PARENT: parent}
         call.apply_async(task_id=child.id, headers=headers, add_to_parent=False)
         sent = child_waits.sent(child.id)
-        where = {} if sent is None else {"workspace": sent.workspace, "queue": sent.queue}
-        return child._replace(**where)
+        return child if sent is None else child._replace(workspace=sent.workspace, queue=sent.queue)
 
     def ended(self, child: Child) -> Ended | None:
         """Ask the backend of its task; raises ConfigurationError if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import dramatiq
@@ -15,11 +16,13 @@ from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
 import fairqueue
-from fairqueue import Outcome
+from fairqueue import ConfigurationError, Outcome
 from fairqueue_dramatiq import FairQueueMiddleware, Unique, queue_of, unique_outcome
 from fairqueue_dramatiq._options import exempt_options
 from tests.integrations.dramatiq.conftest import Play, Start, brokers
 from tests.system.ledger import wait_for
+
+DAY = timedelta(days=1)
 
 
 @pytest.fixture
@@ -57,6 +60,34 @@ def test_a_unique_key_admits_one_message(broker: StubBroker, play: Play) -> None
     play(broker)
     assert sorted(ran) == [(1, "ada")] * 2 + [(3, "bea")] * 2
     assert second.copy(message_id=first.message_id).get_result() == 1
+
+
+def test_publishes_without_a_key_push_no_outcome_out(
+    broker: StubBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The outcome of one with a key is told until as many others with a key came after it."""
+    monkeypatch.setattr("fairqueue._worker.child_waits.REMEMBERED", 2)
+
+    @dramatiq.actor
+    def work() -> None: ...
+
+    keyed = [work.send_with_options(unique_key=str(n)) for n in range(3)]
+    plain = [work.send() for _ in range(3)]
+    told = [unique_outcome(message) is not None for message in keyed + plain]
+    assert told == [False, True, True, False, False, False]
+
+
+@pytest.mark.parametrize("wrong", [{"expires": -1}, {"unique_key": "k", "unique_for": DAY}])
+def test_wrong_seconds_are_refused(broker: StubBroker, wrong: dict[str, Any]) -> None:
+    """With a clear error, where the message is sent; an actor's where it is declared."""
+
+    @dramatiq.actor
+    def work() -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"(expires|unique_for) must be"):
+        work.send_with_options(**wrong)
+    with pytest.raises(ConfigurationError, match=r"(expires|unique_for) must be"):
+        dramatiq.actor(actor_name="other", **wrong)(work.fn)
 
 
 def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -278,6 +279,18 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_nothing(
 
     asyncio.run(asyncio.wait_for(play(), 20))
     _await_none(queue)
+
+
+# eventlet, once another test has imported it, warns of a fork in its own callback
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_fork_asks_in_threads_of_its_own(queue: FairQueue) -> None:
+    """A server that forks after a request was served has none of its parent's threads there."""
+    door = FrontDoor(queue)
+    asyncio.run(door.visit("acme"))
+    child = os.fork()
+    if not child:
+        os._exit(door._submit(lambda: 7).result(10))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_requests_are_served_while_the_store_is_away(
