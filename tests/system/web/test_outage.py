@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,7 +25,7 @@ from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
 from tests.system.ledger import wait_for
 
-APP = Path(__file__).parent / "apps" / "outage.py"
+APPS = Path(__file__).parent / "apps"
 QUEUES = {"celery": "celery", "dramatiq": "default"}
 EVERY_SECONDS = 0.04  # of each of two processes: 50 requests a second
 OPENS_WITHIN_SECONDS = 3.0
@@ -40,16 +43,19 @@ class Answer(NamedTuple):
 
 @dataclass
 class Client:
-    """Sends requests to one process of the app, one after the other."""
+    """Sends requests to one server of the app, one after the other."""
 
-    command: list[str]
+    app: str
     answers: list[Answer] = field(default_factory=list)
 
     def start(self) -> None:
-        """Start the process, and send it requests."""
-        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE)
-        assert self.process.stdout is not None
-        self.port = int(self.process.stdout.readline())
+        """Start gunicorn, whose worker is a fork of the process that has imported the app."""
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self._port, fd = listening.getsockname()[1], listening.fileno()
+            command = [sys.executable, "-W", "ignore", "-m", "gunicorn", "--preload", "--chdir"]
+            command += [str(APPS), "--log-level", "warning", "--bind", f"fd://{fd}", self.app]
+            self._process = subprocess.Popen(command, pass_fds=[fd], start_new_session=True)
+        self._get("up")
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._load)
         self._thread.start()
@@ -58,19 +64,21 @@ class Client:
         """Send no more, and end the process as a crash does."""
         self._stopped.set()
         self._thread.join()
-        self.process.kill()
-        self.process.communicate()
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
 
     def _load(self) -> None:
         while not self._stopped.wait(EVERY_SECONDS):
-            began, n = time.monotonic(), len(self.answers)
-            connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", f"/{n}")
-            answer = connection.getresponse()
-            text = f"{answer.read().decode()} {n}"
-            connection.close()
-            taken = time.monotonic() - began
-            self.answers.append(Answer(text, answer.status, began, taken))
+            self.answers.append(self._get(str(len(self.answers))))
+
+    def _get(self, path: str) -> Answer:
+        began = time.monotonic()
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=30)
+        connection.request("GET", f"/{path}")
+        answer = connection.getresponse()
+        text = f"{answer.read().decode()} {path}"
+        connection.close()
+        return Answer(text, answer.status, began, time.monotonic() - began)
 
 
 @pytest.fixture
@@ -136,8 +144,7 @@ def play(
     Returns the answers of that time, and the jobs that are there afterwards.
     """
     url = f"{server.tcp_address}/0"
-    command = [sys.executable, "-W", "ignore", str(APP), framework, url, str(folder)]
-    clients = [Client(command) for _ in range(2)]
+    clients = [Client(f"outage:make({framework!r}, {url!r}, {str(folder)!r})") for _ in range(2)]
     for client in clients:
         client.start()
         ending.callback(client.kill)
