@@ -35,6 +35,30 @@ for n in range(2):
     start_native(run, name=f"thread-{n}")
 for _ in range(2):
     spawn(run)
+"""
+STEPS = """
+import sys
+from contextvars import copy_context
+from fairqueue import JobContext, step
+from fairqueue.adapters import run_context
+
+
+class Store:
+    def steps(self, *of):
+        sleep(0.01)
+        return {}
+
+    def note_step(self, *of, early):
+        sleep(0.01)
+        return of[-1]
+
+
+ended = []
+with run_context(JobContext("j", "acme", 7, 1, "store", store=Store, task="shop.report")):
+    for n in range(4):
+        spawn(copy_context().run, step.run, f"step {n}", ended.append, n)
+"""
+ALL_END = """
 for _ in range(200):
     if len(ended) == 4:
         sys.exit()
@@ -56,11 +80,12 @@ native_sleep = eventlet.patcher.original("time").sleep
 }
 
 
+@pytest.mark.parametrize("script", [ALL_LOG, STEPS], ids=["log", "steps"])
 @pytest.mark.parametrize("library", PATCHED)
-def test_native_threads_and_greenlets_may_log_at_once(library: str) -> None:
-    """None is left waiting for ever: a thread may be the one that renews, a greenlet a task."""
+def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
+    """Where they log beside native threads, or take steps of one task at once."""
     needs(library)
-    script = PATCHED[library] + ALL_LOG
+    script = PATCHED[library] + script + ALL_END
     command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
