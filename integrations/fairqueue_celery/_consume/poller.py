@@ -109,8 +109,8 @@ class Poller(MultiChannelPoller):
     def handle_event(self, fileno: int, event: int) -> Any:
         """End the wait at a wake-up, from the store or this process; the rest is stock."""
         if self._pipe is not None and fileno == self._pipe[0]:
-            self._woken = False  # before it reads: what changes from here on writes again
-            os.read(fileno, 4096)
+            os.read(fileno, 4096)  # with eventlet others run meanwhile
+            self._woken = False  # what has changed by now is seen by the step that follows
             return None
         claims = self._watched.get(fileno)
         if claims is None:
