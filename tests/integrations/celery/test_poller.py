@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from fairqueue._utils import is_readable
-from fairqueue_celery._consume import poller as pollers
+from fairqueue_celery._consume.flusher import flusher
+from fairqueue_celery._consume.poller import Poller
 
 
 def test_a_change_while_a_wake_up_is_read_wakes_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """With eventlet, ``os.read`` lets other greenlets run first: jobs may end in them."""
-    monkeypatch.setattr(pollers.flusher, "look", lambda: None)
-    poller: Any = pollers.Poller(None)
+    monkeypatch.setattr(flusher, "look", lambda: None)
+    poller: Any = Poller(None)
     poller._open_pipe()
     reader, read = poller._pipe[0], os.read
 
