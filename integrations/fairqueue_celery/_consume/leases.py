@@ -335,13 +335,18 @@ class HeldLeases:
 
     def _return_all(self) -> None:
         """The last claimed first: each goes to the head of its lane, so their order is kept."""
-        while self._returns:
-            with self._lock:
+        while True:
+            with self._lock:  # another thread may return some, too
+                if not self._returns:
+                    return
                 held = max(self._returns, key=lambda held: held.fence)
                 self._returns.remove(held)
+            deadline = self._keeper.deadline(held.fence)
+            self._keeper.forget(held.fence)  # else a renewal on its way would find it lost
             try:
                 self._return(held)
             except FairQueueError:
+                self._renew(held, redeliver=False, deadline=deadline)
                 with self._lock:
                     self._returns.append(held)
                 raise

@@ -173,6 +173,26 @@ def free(core: FairQueue, leases: HeldLeases, monkeypatch: pytest.MonkeyPatch) -
     free.close()
 
 
+def test_a_renewal_beside_a_release_finds_no_loss(
+    core: FairQueue,
+    leases: HeldLeases,
+    held: HeldLease,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The lease ends on purpose, so no log says that another worker may run the job."""
+    release = core.release
+
+    def release_and_renew(lease: Lease, **how: Any) -> None:
+        release(lease, **how)
+        leases._keeper._try_to_renew(core)
+
+    monkeypatch.setattr(core, "release", release_and_renew)
+    leases.release(held)
+    assert state(core)["waiting"] == 2
+    assert not caplog.messages
+
+
 def test_a_claim_acks_what_celery_acks_before_it_runs(
     core: FairQueue, free: Free, monkeypatch: pytest.MonkeyPatch
 ) -> None:
