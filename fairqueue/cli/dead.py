@@ -13,7 +13,7 @@ import click
 from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._command import Answer, confirm, listed, on_queue, options, progress
 from fairqueue.cli._connect import Problem
-from fairqueue.cli._options import job_argument, job_options, limit_option
+from fairqueue.cli._options import TASK_ID, job_argument, job_options, limit_option
 from fairqueue.explained import explain_called, explain_starts, explain_steps
 from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of
@@ -34,6 +34,9 @@ filter_options = options(
     click.option("--since", help=f"Only those that died since {WHEN}."),
     click.option("--until", help=f"Only those that died until {WHEN}."),
 )
+search_options = options(
+    click.option("--task-id", "job_id", help=f"Only the one of {TASK_ID}."), filter_options
+)
 choice_options = options(
     job_argument(required=False),
     filter_options,
@@ -43,7 +46,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 
 @dead.command("list")
-@filter_options
+@search_options
 @limit_option(50, "List at most this many.")
 @on_queue
 def list_(core: FairQueue, *, limit: int, **chosen: Any) -> Answer:
@@ -54,7 +57,7 @@ def list_(core: FairQueue, *, limit: int, **chosen: Any) -> Answer:
 
 
 @dead.command("count")
-@filter_options
+@search_options
 @on_queue
 def count_(core: FairQueue, **chosen: Any) -> Answer:
     """Count dead letters by reason and task, with the last error of each."""
@@ -64,7 +67,7 @@ def count_(core: FairQueue, **chosen: Any) -> Answer:
 
 
 def _filter(given: Mapping[str, Any], job: str | None = None) -> DeadFilter:
-    return filter_of({**given, "job_id": job})
+    return filter_of({"job_id": job, **given})
 
 
 def _chosen(
