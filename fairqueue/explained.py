@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairqueue._types import (
     Delivery,
@@ -234,7 +234,7 @@ def explain_wait(found: Why) -> Iterator[str]:
     yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
     yield from explain_starts(found.job.starts if found.job else (), found.nodes)
-    yield from explain_steps(found.job)
+    yield from explain_steps(found.job, found.nodes)
     yield from _unknown_task(found)
     if not found.positions:
         yield from _blocked(found.blockers, found.now)
@@ -288,10 +288,12 @@ def _unknown_task(found: Why) -> Iterator[str]:
         yield "; ".join(said)
 
 
-def explain_steps(job: JobStatus | None) -> Iterator[str]:
+def explain_steps(job: JobStatus | None, nodes: Mapping[str, str]) -> Iterator[str]:
     """A line of which steps have finished, and one of its children, unless there are none."""
     if job is not None and job.children:
-        shown = ", ".join(map(str, job.children[:STEPS_SHOWN]))
+        sent = job.children[:STEPS_SHOWN]
+        on = (replace(child, owner=nodes.get(child.owner, child.owner)) for child in sent)
+        shown = ", ".join(map(str, on))
         more = ", …" * (len(job.children) > STEPS_SHOWN)
         waits = "suspended: waits for" if job.state is JobState.SUSPENDED else "has sent"
         yield f"{waits} its children {shown}{more}"

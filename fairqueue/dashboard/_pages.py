@@ -403,7 +403,7 @@ def _job(view: View, query: Query) -> Context:
         "bytes": None if payload is None else len(payload),
         **_explained(found),
         "sentence": masked(explain_state(found)),
-        "steps": [*explain_steps(found.job)],
+        "steps": [*explain_steps(found.job, found.nodes)],
         "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
     }
 
