@@ -31,8 +31,8 @@ def test_acts_are_noted_with_what_was_before(world: World, admin: Operators) -> 
     admin.limits.set(scope, concurrency=5, weight=2)
     admin.limits.unset(scope)
     assert _told(admin) == [
-        ("pauses pause", str(scope), "", ""),
-        ("pauses drain", str(scope), "paused", ""),
+        ("pauses pause", str(scope), "", "paused"),
+        ("pauses drain", str(scope), "paused", "draining"),
         ("pauses resume", str(scope), "draining", ""),
         ("limits set", str(scope), "", "concurrency 2"),
         ("limits set", str(scope), "concurrency 2", "concurrency 5, weight 2"),
