@@ -139,9 +139,9 @@ def _not_found(job: str, workspace: str | None) -> Problem:
 def replay(core: FairQueue, *, rate: float | None, from_start: bool, **given: Any) -> Answer:
     """Re-enqueue dead jobs to their original queue.
 
-    Replay one JOB, or --all that match. With --rate the jobs are scheduled
-    at that pace; the command does not wait for them. A task with durable steps goes on behind those
-    that have finished, except with --from-start.
+    Replay one JOB, or --all that match. With --rate the jobs are scheduled at that pace; the
+    command does not wait for them. A task with durable steps continues after those that have
+    finished, except with --from-start.
     """
     replay_all = partial(core.dead.replay_all, per_second=rate, from_start=from_start)
     return _act(core, replay_all, "replayed", "Replay {}?", **given)
