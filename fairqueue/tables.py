@@ -120,9 +120,11 @@ def _known_by(row: TaskRow) -> str:
     return NOTHING + wait if not row.workers else f"{row.workers:,} of {row.all_workers:,}{wait}"
 
 
-def _name(title: str, field: str, *, empty: str = "(none)", **more: Any) -> Column:
+def _name(
+    title: str, field: str, *, empty: str = "(none)", kind: str = "name", **more: Any
+) -> Column:
     read = attrgetter(field)
-    return Column(title, lambda row: printable(read(row) or "") or empty, kind="name", **more)
+    return Column(title, lambda row: printable(read(row) or "") or empty, kind=kind, **more)
 
 
 def _number(field: str, *, is_wide: bool) -> Column:
@@ -198,7 +200,12 @@ def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
         ),
         *_numbers("capacity", is_wide=True),
         Column("in line", lambda row: number(row.runnable), is_wide=True),
-        Column("last start", lambda row: _ago(row.idle_seconds), hover=lambda row: row.last_start),
+        Column(
+            "last start",
+            lambda row: _ago(row.idle_seconds),
+            hover=lambda row: row.last_start,
+            is_wide=True,
+        ),
         STATE,
     )
 
@@ -273,9 +280,11 @@ SCHEDULES = (
 )
 ACTS = (
     Column("time", lambda row: moment(row.time), kind="time"),
-    *(_name(field, field, empty=NOTHING) for field in ("by", "act", "of")),
+    _name("by", "by", empty=NOTHING, kind="reason"),
+    _name("act", "act", empty=NOTHING),
+    _name("of", "of", empty=NOTHING, kind="reason"),
     _name("before", "old", empty=NOTHING, is_wide=True),
-    _name("result", "new", empty=NOTHING),
+    _name("result", "new", empty=NOTHING, kind="reason"),
 )
 HISTORY = (
     Column("ended", lambda row: moment(row.time), kind="time"),
