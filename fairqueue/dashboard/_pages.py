@@ -147,7 +147,7 @@ def _overview(view: View, _: Query) -> Context:
         "overview": overview,
         "shares": shares_of(overview.workspaces),
         "rows": overview.workspaces[:12],
-        "oldest": max(waits, default=0.0),
+        "oldest": max(waits, default=0.0) or None,
         "dead": sum(row.dead for row in overview.workspaces),
         "share_picture": _pictures.shares(view.last_hour()),
         **view.pictures(),
