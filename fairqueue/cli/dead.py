@@ -118,7 +118,7 @@ def show(core: FairQueue, *, job: str, **chosen: Any) -> Answer:
     told = (column for column in DEAD_LETTERS if column.title != "arguments")
     lines = [f"{column.title:<10} {column.text(letter)}" for column in told]
     lines += [*explain_called(called), *explain_steps(status, why.nodes)]
-    lines += explain_starts(letter.history, why.nodes)
+    lines += explain_starts(letter.history, why.nodes, letter.reason)
     lines += ["", *map(printable, masked(letter.details).rstrip().splitlines())]
     return Answer(result, "\n".join(lines).rstrip())
 

@@ -31,6 +31,7 @@ from fairqueue.explained import (
     explain_state,
     explain_steps,
     explain_workers,
+    outcome_of,
 )
 from fairqueue.messages import last_line, masked, shown
 from fairqueue.operate.activity import Windows
@@ -425,7 +426,7 @@ def _attempts(found: Why) -> list[Context]:
             "begin": max(0.0, (start.claimed - job.published) / whole),
             "end": min(1.0, (start.ended - job.published) / whole),
             "worker": found.nodes.get(start.owner, start.owner),
-            "outcome": start.outcome,
+            "outcome": outcome_of(start, found.detail),
         }
         for start in starts
     ]

@@ -70,8 +70,11 @@ def test_dead_letters_are_listed(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("dead_letters")
-def test_a_dead_letter_is_shown(shell: Shell) -> None:
+def test_a_dead_letter_is_shown(shell: Shell, queue: FairQueue) -> None:
     """Its start, its payload and its traceback, escaped; an unknown one is exit code 1."""
+    queue.publish(b"", queue="q", workspace="d", job_id="p3")
+    queue.reject(queue.claim(["q"], 1).leases[0], reason="failed")
+    assert "of work, failed" in shell.run("dead", "show", "p3").stdout
     text = shell.run("dead", "show", "p1", "--workspace", "b").stdout
     assert "pay\\x1bload" in text
     assert "rejected" in text
