@@ -125,6 +125,8 @@ def _given_fields(chosen: Any) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, (str, Scope)):

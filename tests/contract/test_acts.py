@@ -59,7 +59,7 @@ def test_acts_on_jobs_have_what_came_of_them(world: World, admin: Operators) -> 
         admin.pauses.pause()  # type: ignore[call-arg]
     assert _told(admin) == [
         ("jobs cancel", "job_id j2", "", "removed"),
-        ("dead replay", "workspace acme, job_id j0", "", "True"),
+        ("dead replay", "workspace acme, job_id j0", "", "yes"),
         ("dead purge", "workspace acme, reason broken", "", "1"),
         ("jobs purge", "workspace acme", "", "1"),
     ]
