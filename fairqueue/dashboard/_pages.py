@@ -38,7 +38,7 @@ from fairqueue.operate.activity import Windows
 from fairqueue.operate.dead import filter_of
 from fairqueue.operate.jobs import locate
 from fairqueue.operate.unseen_names import hint_of_unseen, is_used
-from fairqueue.plain import seconds_in
+from fairqueue.plain import seconds_in, tick_in
 from fairqueue.rows import DeadFilter, DeadPage, Overview
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
@@ -227,9 +227,11 @@ def _scope(kind: Literal["queue", "task"], view: View, query: Query) -> Context:
     scope = Scope(kind, name)
     rows = view.queue.activity.table(of=[scope], read=view.last_hour())
     pauses = view.once("pauses", view.queue.pauses.list)
+    listed = view.once(f"{kind}s", getattr(view.queue.views, f"{kind}s"))
     return {
         "kind": kind,
         "name": name,
+        "now": next((row for row in listed if getattr(row, kind) == name), None),
         "paused": any((row.scope, row.name) == (kind, name) for row in pauses),
         "starts": sum(row.starts for row in rows),
         "failures": sum(row.failures for row in rows),
@@ -397,6 +399,7 @@ def _job(view: View, query: Query) -> Context:
         "reason": masked(letter.reason) if letter else "",
         "error": last_line(letter.details) if letter else "",
         "details": masked(letter.details) if letter else "",
+        "tick": tick_in(job),
         "node": found.nodes.get(found.detail or "", ""),
         "attempts": _attempts(found),
         "runs": view.queue.history.list(workspace=name or found.workspace, job_id=job, most=PAGE),
