@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fairqueue._types import (
     Delivery,
@@ -233,8 +233,8 @@ def explain_wait(found: Why) -> Iterator[str]:
         yield f"limits are observed, not enforced; exceeded so far: {counts or 'none'}"
     yield from found.waits
     yield from explain_without_workspace(found.without_workspace)
-    yield from explain_starts(found.job.starts if found.job else (), found.nodes)
-    yield from explain_steps(found.job)
+    yield from explain_starts(found.job.starts if found.job else (), found.nodes, found.detail)
+    yield from explain_steps(found.job, found.nodes)
     yield from _unknown_task(found)
     if not found.positions:
         yield from _blocked(found.blockers, found.now)
@@ -257,13 +257,20 @@ def explain_called(called: Arguments) -> Iterator[str]:
         yield f"{'arguments' if called.task_id else 'payload'} {printable(called.text)}"
 
 
-def explain_starts(starts: Iterable[Delivery], nodes: Mapping[str, str]) -> Iterator[str]:
-    """A line for each start that is over."""
+def outcome_of(start: Delivery, reason: str | None) -> str:
+    """How it ended; one whose job is a dead letter because it failed has failed."""
+    return "failed" if (start.outcome, reason) == ("rejected", "failed") else start.outcome
+
+
+def explain_starts(
+    starts: Iterable[Delivery], nodes: Mapping[str, str], reason: str | None
+) -> Iterator[str]:
+    """A line for each start that is over; ``reason``: why the job is dead."""
     for n, start in enumerate(starts, 1):
         held, node = duration(start.ended - start.claimed), nodes.get(start.owner, start.owner)
         yield (
             f"start {n}: {moment(start.claimed)} on {printable(node)}, held {held}, "
-            f"{duration(start.seconds)} of work, {start.outcome}"
+            f"{duration(start.seconds)} of work, {outcome_of(start, reason)}"
         )
 
 
@@ -288,10 +295,12 @@ def _unknown_task(found: Why) -> Iterator[str]:
         yield "; ".join(said)
 
 
-def explain_steps(job: JobStatus | None) -> Iterator[str]:
+def explain_steps(job: JobStatus | None, nodes: Mapping[str, str]) -> Iterator[str]:
     """A line of which steps have finished, and one of its children, unless there are none."""
     if job is not None and job.children:
-        shown = ", ".join(map(str, job.children[:STEPS_SHOWN]))
+        sent = job.children[:STEPS_SHOWN]
+        on = (replace(child, owner=nodes.get(child.owner, child.owner)) for child in sent)
+        shown = ", ".join(map(str, on))
         more = ", …" * (len(job.children) > STEPS_SHOWN)
         waits = "suspended: waits for" if job.state is JobState.SUSPENDED else "has sent"
         yield f"{waits} its children {shown}{more}"

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from urllib.parse import unquote
 
 ALMOST = 1e-6
-WHEN = "this time, such as 2030-01-31T12:00 (UTC), or 2h for two hours ago"
+WHEN = "a time, such as 2030-01-31T12:00 (UTC), or 2h for two hours ago"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) ?([smhd]?)", re.ASCII)
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

@@ -44,8 +44,8 @@ class Column(NamedTuple):
     hover: Callable[[Any], float | None] | None = None
     """Returns the point in time to show on hover."""
     kind: str = "num"
-    """``"num"``, ``"name"``, ``"state"``, ``"bar"`` (of a row with ``progress``), ``"reason"``
-    (wrapped) or ``""``; numbers are aligned to the right."""
+    """``"num"``, ``"name"``, ``"state"``, ``"bar"`` (of a row with ``progress``), ``"reason"`` or
+    ``"time"`` (wrapped), or ``""``; numbers are aligned to the right."""
     is_wide: bool = False
     """Whether to hide it on a narrow screen."""
 
@@ -87,7 +87,9 @@ def _ago(seconds: float | None) -> str:
 
 
 def _state(row: QueueRow | TaskRow) -> str:
-    return row.pause.value if row.pause else "running" if row.running else "idle"
+    runnable = isinstance(row, QueueRow) and row.runnable
+    state = "running" if row.running else "waiting" if runnable else "idle"
+    return row.pause.value if row.pause else state
 
 
 def _lease_left(job: RunningJob) -> str:
@@ -118,9 +120,11 @@ def _known_by(row: TaskRow) -> str:
     return NOTHING + wait if not row.workers else f"{row.workers:,} of {row.all_workers:,}{wait}"
 
 
-def _name(title: str, field: str, *, empty: str = "(none)", **more: Any) -> Column:
+def _name(
+    title: str, field: str, *, empty: str = "(none)", kind: str = "name", **more: Any
+) -> Column:
     read = attrgetter(field)
-    return Column(title, lambda row: printable(read(row) or "") or empty, kind="name", **more)
+    return Column(title, lambda row: printable(read(row) or "") or empty, kind=kind, **more)
 
 
 def _number(field: str, *, is_wide: bool) -> Column:
@@ -163,7 +167,7 @@ RUNNING = (
     Column("runs for", lambda row: duration(row.seconds), hover=lambda row: row.since),
     Column("delivery", lambda row: str(row.deliveries), is_wide=True),
     Column("progress", lambda row: str(row.progress or NOTHING), kind="bar"),
-    Column("lease left", _lease_left),
+    Column("lease left", _lease_left, is_wide=True),
 )
 WAITING = (
     *OF_JOB,
@@ -192,10 +196,16 @@ def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
             link=lambda row: Link(
                 "/limits", {"scope": "queue", "name": row.queue}, "Limits of this queue"
             ),
+            is_wide=True,
         ),
         *_numbers("capacity", is_wide=True),
         Column("in line", lambda row: number(row.runnable), is_wide=True),
-        Column("last start", lambda row: _ago(row.idle_seconds), hover=lambda row: row.last_start),
+        Column(
+            "last start",
+            lambda row: _ago(row.idle_seconds),
+            hover=lambda row: row.last_start,
+            is_wide=True,
+        ),
         STATE,
     )
 
@@ -210,7 +220,7 @@ TASKS = (
     Column("average", lambda row: duration(row.average_seconds), is_wide=True),
     Column("limit", lambda row: number(row.concurrency)),
     Column("per workspace", lambda row: number(row.workspace_concurrency), is_wide=True),
-    Column("rate", lambda row: _starts(row.rate)),
+    Column("rate", lambda row: _starts(row.rate), is_wide=True),
     Column("rate per workspace", lambda row: _starts(row.workspace_rate), is_wide=True),
     Column("workers", _known_by),
     STATE,
@@ -248,6 +258,10 @@ def _next_tick(row: ScheduleRow) -> str:
     return "paused" if row.paused else NOTHING if row.next is None else moment(row.next) + late
 
 
+def _last_tick(row: ScheduleRow) -> str:
+    return NOTHING if row.last is None else moment(row.last)
+
+
 def _outcome(row: ScheduleRow) -> str:
     missed = f", {row.missed:,} missed" * (row.missed > 0)
     return ((row.outcome or NOTHING) + missed).removeprefix("missed, ")
@@ -259,19 +273,21 @@ SCHEDULES = (
     _name("due", "schedule", empty=""),
     _name("zone", "tz", empty="", is_wide=True),
     _name("task", "task", empty="", is_wide=True),
-    Column("next", _next_tick, hover=lambda row: row.next),
-    Column("last", lambda row: NOTHING if row.last is None else moment(row.last), is_wide=True),
+    Column("next", _next_tick, hover=lambda row: row.next, kind="time"),
+    Column("last", _last_tick, kind="time", is_wide=True),
     Column("outcome", _outcome, kind="state"),
     _name("owner", "owner", empty=NOTHING, is_wide=True),
 )
 ACTS = (
-    Column("time", lambda row: moment(row.time), kind=""),
-    *(_name(field, field, empty=NOTHING) for field in ("by", "act", "of")),
+    Column("time", lambda row: moment(row.time), kind="time"),
+    _name("by", "by", empty=NOTHING, kind="reason"),
+    _name("act", "act", empty=NOTHING),
+    _name("of", "of", empty=NOTHING, kind="reason"),
     _name("before", "old", empty=NOTHING, is_wide=True),
-    _name("result", "new", empty=NOTHING),
+    _name("result", "new", empty=NOTHING, kind="reason"),
 )
 HISTORY = (
-    Column("ended", lambda row: moment(row.time), kind=""),
+    Column("ended", lambda row: moment(row.time), kind="time"),
     Column("outcome", lambda row: row.outcome, kind="state"),
     WORKSPACE._replace(is_wide=True),
     _name("queue", "queue", is_wide=True),
@@ -282,7 +298,7 @@ HISTORY = (
         link=lambda row: Link("/job", {"id": row.task_id, "workspace": row.workspace}),
     ),
     Column("error", lambda row: printable(row.error) or NOTHING, kind="reason"),
-    Column("took", lambda row: duration(row.seconds)),
+    Column("took", lambda row: duration(row.seconds), is_wide=True),
     _name("worker", "worker", empty="", is_wide=True),
 )
 HAPPENED = (
@@ -338,7 +354,7 @@ DEAD_LETTERS = (
         is_wide=True,
     ),
     Column("reason", _reason, kind="reason"),
-    Column("died", lambda row: moment(row.died)),
+    Column("died", lambda row: moment(row.died), kind="time", is_wide=True),
 )
 DEAD_COUNTS = (
     _name("reason", "reason"),

@@ -94,14 +94,23 @@ def missing_slots(demand: Mapping[str, Demand]) -> Iterator[Remark]:
             yield Remark(Level.WARNING, "slots", text)
 
 
-def silent_workers(workers: Iterable[Worker]) -> Iterator[Remark]:
-    """Workers that gave no sign of life any more, and did not say that they stop."""
+def silent_workers(workers: Sequence[Worker]) -> Iterator[Remark]:
+    """Workers that gave no sign of life any more, and did not say that they stop.
+
+    It is a problem if they hold jobs and no worker lives that could free their slots.
+    """
+    lives = any(row.is_alive for row in workers)
     for row in workers:
         if row.is_alive or row.lease_seconds == 0 or row.silent_seconds >= RECENT_SECONDS:
             continue
-        held = f" with {count_jobs(row.running)}, which start again elsewhere" * (row.running > 0)
-        text = f"worker {row.worker!r} is silent for {duration(row.silent_seconds)}{held}: see why"
-        yield Remark(Level.WARNING, "workers", text)
+        then = "those acked late start again elsewhere" if lives else "no worker lives: start one"
+        held = f" with {count_jobs(row.running)}; {then}" * (row.running > 0)
+        text = f"worker {row.worker!r} is silent for {duration(row.silent_seconds)}{held}"
+        yield Remark(
+            Level.WARNING if lives or not row.running else Level.PROBLEM,
+            "workers",
+            text if held else f"{text}: see why",
+        )
 
 
 def long_jobs(jobs: Iterable[RunningJob], averages: Mapping[str, float | None]) -> Iterator[Remark]:

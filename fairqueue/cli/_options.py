@@ -13,6 +13,7 @@ from fairqueue.cli._command import options
 from fairqueue.plain import printable, seconds_in
 
 NAMED = ("workspace", "queue", "task")
+TASK_ID = "a Celery task id or a Dramatiq message id"
 FLAGS = {"default": Scope.default(), "total": Scope.total(), "all": Scope.total()}
 
 
@@ -44,11 +45,17 @@ choice_options = options(
 
 
 def job_argument(*, required: bool = True) -> Callable[..., Any]:
-    """Add JOB, with or without ``--task-id`` before it."""
-    told = "JOB is a Celery task id or a Dramatiq message id, as it may be without this."
+    """Add JOB, and ``--task-id`` as another way to give it."""
+
+    def fill(context: click.Context, _option: click.Parameter, task_id: str | None) -> None:
+        given = {context.params["job"], task_id} - {None}
+        if len(given) > 1 or (required and not given):
+            raise click.UsageError("pass either JOB or --task-id")
+        context.params["job"] = given.pop() if given else None
+
     return options(
-        click.argument("job", required=required),
-        click.option("--task-id", is_flag=True, expose_value=False, help=told),
+        click.argument("job", required=False, is_eager=True),
+        click.option("--task-id", callback=fill, expose_value=False, help=f"JOB, as {TASK_ID}."),
     )
 
 

@@ -13,7 +13,7 @@ import click
 from fairqueue import DeadLetter, FairQueue
 from fairqueue.cli._command import Answer, confirm, listed, on_queue, options, progress
 from fairqueue.cli._connect import Problem
-from fairqueue.cli._options import job_argument, job_options, limit_option
+from fairqueue.cli._options import TASK_ID, job_argument, job_options, limit_option
 from fairqueue.explained import explain_called, explain_starts, explain_steps
 from fairqueue.messages import in_a_list, masked, shown
 from fairqueue.operate.dead import filter_of
@@ -34,6 +34,9 @@ filter_options = options(
     click.option("--since", help=f"Only those that died since {WHEN}."),
     click.option("--until", help=f"Only those that died until {WHEN}."),
 )
+search_options = options(
+    click.option("--task-id", "job_id", help=f"Only the one of {TASK_ID}."), filter_options
+)
 choice_options = options(
     job_argument(required=False),
     filter_options,
@@ -43,7 +46,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 
 
 @dead.command("list")
-@filter_options
+@search_options
 @limit_option(50, "List at most this many.")
 @on_queue
 def list_(core: FairQueue, *, limit: int, **chosen: Any) -> Answer:
@@ -54,7 +57,7 @@ def list_(core: FairQueue, *, limit: int, **chosen: Any) -> Answer:
 
 
 @dead.command("count")
-@filter_options
+@search_options
 @on_queue
 def count_(core: FairQueue, **chosen: Any) -> Answer:
     """Count dead letters by reason and task, with the last error of each."""
@@ -64,7 +67,7 @@ def count_(core: FairQueue, **chosen: Any) -> Answer:
 
 
 def _filter(given: Mapping[str, Any], job: str | None = None) -> DeadFilter:
-    return filter_of({**given, "job_id": job})
+    return filter_of({"job_id": job, **given})
 
 
 def _chosen(
@@ -114,8 +117,8 @@ def show(core: FairQueue, *, job: str, **chosen: Any) -> Answer:
     }
     told = (column for column in DEAD_LETTERS if column.title != "arguments")
     lines = [f"{column.title:<10} {column.text(letter)}" for column in told]
-    lines += [*explain_called(called), *explain_steps(status)]
-    lines += explain_starts(letter.history, why.nodes)
+    lines += [*explain_called(called), *explain_steps(status, why.nodes)]
+    lines += explain_starts(letter.history, why.nodes, letter.reason)
     lines += ["", *map(printable, masked(letter.details).rstrip().splitlines())]
     return Answer(result, "\n".join(lines).rstrip())
 
@@ -136,9 +139,9 @@ def _not_found(job: str, workspace: str | None) -> Problem:
 def replay(core: FairQueue, *, rate: float | None, from_start: bool, **given: Any) -> Answer:
     """Re-enqueue dead jobs to their original queue.
 
-    Replay one JOB, or --all that match. With --rate the jobs are scheduled
-    at that pace; the command does not wait for them. A task with durable steps goes on behind those
-    that have finished, except with --from-start.
+    Replay one JOB, or --all that match. With --rate the jobs are scheduled at that pace; the
+    command does not wait for them. A task with durable steps continues after those that have
+    finished, except with --from-start.
     """
     replay_all = partial(core.dead.replay_all, per_second=rate, from_start=from_start)
     return _act(core, replay_all, "replayed", "Replay {}?", **given)

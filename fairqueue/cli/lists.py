@@ -136,4 +136,4 @@ def history(core: FairQueue, *, limit: int, **where: str | None) -> Answer:
     Workers keep them with the setting history=N.
     """
     found = core.history.list(**where, most=limit)
-    return listing("jobs", HISTORY, found, "No such job is kept: workers keep them with history=N.")
+    return listing("jobs", HISTORY, found, "No such run is kept; workers keep them with history=N.")

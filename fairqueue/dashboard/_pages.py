@@ -31,13 +31,14 @@ from fairqueue.explained import (
     explain_state,
     explain_steps,
     explain_workers,
+    outcome_of,
 )
 from fairqueue.messages import last_line, masked, shown
 from fairqueue.operate.activity import Windows
 from fairqueue.operate.dead import filter_of
 from fairqueue.operate.jobs import locate
 from fairqueue.operate.unseen_names import hint_of_unseen, is_used
-from fairqueue.plain import seconds_in
+from fairqueue.plain import seconds_in, tick_in
 from fairqueue.rows import DeadFilter, DeadPage, Overview
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
@@ -147,7 +148,7 @@ def _overview(view: View, _: Query) -> Context:
         "overview": overview,
         "shares": shares_of(overview.workspaces),
         "rows": overview.workspaces[:12],
-        "oldest": max(waits, default=0.0),
+        "oldest": max(waits, default=0.0) or None,
         "dead": sum(row.dead for row in overview.workspaces),
         "share_picture": _pictures.shares(view.last_hour()),
         **view.pictures(),
@@ -226,9 +227,11 @@ def _scope(kind: Literal["queue", "task"], view: View, query: Query) -> Context:
     scope = Scope(kind, name)
     rows = view.queue.activity.table(of=[scope], read=view.last_hour())
     pauses = view.once("pauses", view.queue.pauses.list)
+    listed = view.once(f"{kind}s", getattr(view.queue.views, f"{kind}s"))
     return {
         "kind": kind,
         "name": name,
+        "now": next((row for row in listed if getattr(row, kind) == name), None),
         "paused": any((row.scope, row.name) == (kind, name) for row in pauses),
         "starts": sum(row.starts for row in rows),
         "failures": sum(row.failures for row in rows),
@@ -396,6 +399,7 @@ def _job(view: View, query: Query) -> Context:
         "reason": masked(letter.reason) if letter else "",
         "error": last_line(letter.details) if letter else "",
         "details": masked(letter.details) if letter else "",
+        "tick": tick_in(job),
         "node": found.nodes.get(found.detail or "", ""),
         "attempts": _attempts(found),
         "runs": view.queue.history.list(workspace=name or found.workspace, job_id=job, most=PAGE),
@@ -403,7 +407,7 @@ def _job(view: View, query: Query) -> Context:
         "bytes": None if payload is None else len(payload),
         **_explained(found),
         "sentence": masked(explain_state(found)),
-        "steps": [*explain_steps(found.job)],
+        "steps": [*explain_steps(found.job, found.nodes)],
         "may_cancel": found.state in {JobState.WAITING, JobState.SCHEDULED, JobState.RUNNING},
     }
 
@@ -425,7 +429,7 @@ def _attempts(found: Why) -> list[Context]:
             "begin": max(0.0, (start.claimed - job.published) / whole),
             "end": min(1.0, (start.ended - job.published) / whole),
             "worker": found.nodes.get(start.owner, start.owner),
-            "outcome": start.outcome,
+            "outcome": outcome_of(start, found.detail),
         }
         for start in starts
     ]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fairqueue._later import rows
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Scope
+from fairqueue._types import Pause, Scope
 from fairqueue._utils import process_name
 from fairqueue.errors import ConfigurationError, FairQueueError
 from fairqueue.plain import printable
@@ -24,6 +24,7 @@ log = logging.getLogger("fairqueue.acts")
 Part = TypeVar("Part")
 MOST_TEXT = 300  # characters of what is kept of a name or a value
 HOW = frozenset({"progress", "wait_seconds"})
+STATES = {"pauses pause": Pause.PAUSED, "pauses drain": Pause.DRAINING}
 VERBS = {
     "pauses": ("pause", "drain", "resume"),
     "limits": ("set", "unset", "unset_configured"),
@@ -76,7 +77,7 @@ class Acts:
                 return method(*args, **named)  # which says what is wrong
             if given.get("dry_run"):
                 return method(*args, **named)
-            new, old = given.pop("limits", None), None
+            new, old = given.pop("limits", STATES.get(act)), None
             if act in {"limits set", "limits unset"}:
                 found = part.get(given["scope"]).items()
                 old = {k: v.value for k, v in found if (k in new if new else v.source == "live")}
@@ -124,6 +125,8 @@ def _given_fields(chosen: Any) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Enum):
         return str(value.value)
     if isinstance(value, (str, Scope)):

@@ -111,8 +111,10 @@ class Views:
             sent = found.job.children
             shown = *map(self._with_owner, sent[:STEPS_SHOWN]), *sent[STEPS_SHOWN:]
             found = replace(found, job=replace(found.job, children=shown))
-        if found.job and (found.job.starts or found.state is JobState.RUNNING):
-            owners = {found.detail, *(start.owner for start in found.job.starts)}
+        known = found.job
+        if known and (known.starts or known.children or found.state is JobState.RUNNING):
+            owners = {found.detail, *(start.owner for start in known.starts)}
+            owners.update(child.owner for child in known.children)
             with suppress(StoreUnavailable):  # of another shard: the owners stay
                 nodes = {owner: node for owner, node in _nodes(store).items() if owner in owners}
                 found = replace(found, nodes=nodes)

@@ -31,8 +31,8 @@ def test_acts_are_noted_with_what_was_before(world: World, admin: Operators) -> 
     admin.limits.set(scope, concurrency=5, weight=2)
     admin.limits.unset(scope)
     assert _told(admin) == [
-        ("pauses pause", str(scope), "", ""),
-        ("pauses drain", str(scope), "paused", ""),
+        ("pauses pause", str(scope), "", "paused"),
+        ("pauses drain", str(scope), "paused", "draining"),
         ("pauses resume", str(scope), "draining", ""),
         ("limits set", str(scope), "", "concurrency 2"),
         ("limits set", str(scope), "concurrency 2", "concurrency 5, weight 2"),
@@ -59,7 +59,7 @@ def test_acts_on_jobs_have_what_came_of_them(world: World, admin: Operators) -> 
         admin.pauses.pause()  # type: ignore[call-arg]
     assert _told(admin) == [
         ("jobs cancel", "job_id j2", "", "removed"),
-        ("dead replay", "workspace acme, job_id j0", "", "True"),
+        ("dead replay", "workspace acme, job_id j0", "", "yes"),
         ("dead purge", "workspace acme, reason broken", "", "1"),
         ("jobs purge", "workspace acme", "", "1"),
     ]

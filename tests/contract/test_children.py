@@ -69,7 +69,7 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     found = status(world, parent)
     assert found.state is JobState.SUSPENDED
     assert [child.name for child in found.children] == ["one", "two"]
-    (line,) = explain_steps(found)
+    (line,) = explain_steps(found, {})
     assert line.startswith(f"suspended: waits for its children one (task child, {backend.sent[0]})")
     first = worker.take_one()
     assert first.job.id == later
@@ -78,8 +78,8 @@ def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> 
     assert child.job.id == backend.sent[0]
     world.clock.advance(3)
     why = operators_of(world.store).views.why(parent, workspace="a")
-    (line,) = explain_steps(why.job)
-    assert f"{child.job.id}, runs for 3.0 s on {worker.owner})" in line
+    (line,) = explain_steps(why.job, {worker.owner: "w1@host"})
+    assert f"{child.job.id}, runs for 3.0 s on w1@host)" in line
     backend.results_of[child.job.id] = Ended([1, (2,)])
     wake_parent(world.store, ["a", parent])
     sound(world)

@@ -43,6 +43,7 @@ def test_schedules(queue: FairQueue, visitor: Visitor) -> None:
     assert "within a second" in visitor.act("trigger-schedule", name="acme", id="<i>")
     assert "is removed" in visitor.act("remove-schedule", name="acme", id="<i>")
     assert [row.name for row in queue.schedules.list()] == ["later"]
+    assert '/schedules">nightly</a>' in visitor.page("/job?id=tick,1795784884641,nightly,x")
 
 
 SCOPES = {

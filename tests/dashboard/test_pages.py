@@ -208,7 +208,7 @@ def test_the_search_finds_workspaces_jobs_tasks_and_errors(
 
 
 def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> None:
-    """Its limits with their sources, its blockers, what runs, and what is next."""
+    """Its limits with their sources, its blockers, what runs, and what is next; its queue, too."""
     queue.limits.set(Scope.workspace("acme"), concurrency=1)
     for _ in range(3):
         queue.publish(b"", queue="q", workspace="acme", task="render")
@@ -216,6 +216,9 @@ def test_a_workspace_says_why_it_waits(queue: FairQueue, visitor: Visitor) -> No
     page = visitor.page("/workspace?name=acme")
     for text in ("workspace acme runs 1 of 1", "1 / 1", "live", "render", "at limit"):
         assert text in page
+    page = visitor.page("/queue?name=q")
+    assert "<b>1</b><span>running" in page
+    assert "<b>2</b><span>waiting" in page
 
 
 def test_a_short_job_is_in_the_pictures(queue: FairQueue) -> None:

@@ -33,7 +33,7 @@ QUESTIONS = (
         "with which arguments",
         "dead show died --workspace flood",
         "/job?id=died",
-        ("order=7", "[hidden]", "line 3", "ValueError", "rejected"),
+        ("order=7", "[hidden]", "line 3", "ValueError", "failed"),
     ),
     Question("did job X run", "why ended", "/job?id=ended", ("succeeded",)),
     Question("did it run, by task", "history --task t", "/history", ("ended", "succeeded")),
@@ -69,7 +69,7 @@ def queue(redis_url: str) -> Iterator[FairQueue]:
         queue.history.flush()
         (lease,) = queue.claim(["q"]).leases
         details = "File x, line 3\nValueError: no such page"
-        queue.reject(lease, reason="no such page", details=details)
+        queue.reject(lease, reason="failed", details=details)
         (lease,) = queue.claim(["q"]).leases
         queue.store.note_progress(lease.fence, "flood", "5 10 %")
         yield queue

@@ -16,7 +16,7 @@ def test_cancel_one(shell: Shell, queue: FairQueue) -> None:
     queue.claim(["q"], 1)
     assert shell.json("cancel", "runs")["outcome"] == "signalled"
     assert "\x1b" not in shell.run("cancel", "waits \x1b[2J", "--queue", "q").stdout
-    assert shell.json("cancel", "waits \x1b[2J", code=1)["outcome"] == "not_found"
+    assert shell.json("cancel", "--task-id", "waits \x1b[2J", code=1)["outcome"] == "not_found"
     assert queue.depth("q") == 0
 
 
@@ -58,6 +58,8 @@ def test_dead_letters_are_listed(shell: Shell) -> None:
     assert found() == ["\x1b[2J", "p1", "p2"]
     assert found("--limit", "2") == ["\x1b[2J", "p1"]
     assert found("--task", "mail", "--reason", "bad\n", "--since", "1h") == ["\x1b[2J", "p1"]
+    assert found("--task-id", "p1") == ["p1"]
+    assert shell.json("dead", "count", "--task-id=p1")["total"] == 1
     assert found("--until", "2020-01-31T12:00") == []
     shell.run("dead", "list", "--since", "yesterday", code=2)
     assert "\\x1b[2J" in shell.run("dead", "list").stdout
@@ -68,13 +70,16 @@ def test_dead_letters_are_listed(shell: Shell) -> None:
 
 
 @pytest.mark.usefixtures("dead_letters")
-def test_a_dead_letter_is_shown(shell: Shell) -> None:
+def test_a_dead_letter_is_shown(shell: Shell, queue: FairQueue) -> None:
     """Its start, its payload and its traceback, escaped; an unknown one is exit code 1."""
+    queue.publish(b"", queue="q", workspace="d", job_id="p3")
+    queue.reject(queue.claim(["q"], 1).leases[0], reason="failed")
+    assert "of work, failed" in shell.run("dead", "show", "p3").stdout
     text = shell.run("dead", "show", "p1", "--workspace", "b").stdout
     assert "pay\\x1bload" in text
     assert "rejected" in text
     assert "in mail:\n  \\x1b[2J\nValueError: no\n" in text
-    found = shell.json("dead", "show", "--task-id", "p2")
+    found = shell.json("dead", "show", "--task-id=p2")
     assert (found["workspace"], found["reason"]) == ("c", "bad\n")
     assert (found["arguments"], found["payload_bytes"]) == ("pay\x1bload", 8)
     assert found["details"].endswith("ValueError: no\n")
@@ -97,7 +102,7 @@ def test_dead_letters_are_replayed_and_purged(shell: Shell, queue: FairQueue) ->
     shell.run("dead", "replay", "--task", "mail", code=2)
     shell.run("dead", "replay", "p2", "--all", code=2)
     shell.run("dead", "replay", "p1", "--workspace", "b", code=1)
-    shell.run("dead", "purge", "nothing", code=1)
+    shell.run("dead", "purge", "--task-id", "nothing", code=1)
     shell.run("dead", "purge", "--all", code=2)
     assert "1 job purged" in shell.run("dead", "purge", "p2").stdout
     assert shell.json("dead", "purge", "--all", "--yes")["purged"] == 0

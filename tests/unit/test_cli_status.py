@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,6 +94,16 @@ def test_a_silent_worker_is_named_for_an_hour() -> None:
     rows = _worker("dead", 300), _worker("stopped", 300, 0.0), _worker("lives", 5)
     (text,) = _texts(status.silent_workers([*rows, _worker("old", 4000)]))
     assert text == "worker 'dead' is silent for 5 m 00 s: see why"
+
+
+def test_a_silent_worker_with_jobs_is_a_problem_if_none_lives() -> None:
+    """No worker frees their slots; else those that are acked late start again."""
+    holds = replace(_worker("dead", 300), running=2)
+    (one,) = status.silent_workers([holds])
+    assert (one.level, one.text[-34:]) == (Level.PROBLEM, "2 jobs; no worker lives: start one")
+    (one,) = status.silent_workers([holds, _worker("lives", 5)])
+    assert one.level is Level.WARNING
+    assert one.text.endswith("with 2 jobs; those acked late start again elsewhere")
 
 
 def test_a_job_that_runs_ten_times_longer_is_named() -> None:

@@ -46,7 +46,9 @@ def test_a_job(shell: Shell, queue: FairQueue) -> None:
     """Each state has a sentence; an unknown job is exit code 1."""
     assert "1 job of its workspace ahead" in shell.run("why", "j2\x1b").stdout
     assert shell.json("why", "j1\x1b")["positions"][0]["jobs_ahead"] == 0
-    assert "running for" in shell.run("why", "j0\x1b").stdout
+    assert "running for" in shell.run("why", "--task-id", "j0\x1b").stdout
+    shell.run("why", "j0\x1b", "--task-id=j1\x1b", code=2)
+    shell.run("why", code=2)
     late = queue.publish(b"", queue="q", workspace="b", delay_seconds=500)
     assert "scheduled: due in" in shell.run("why", late).stdout
     assert shell.json("why", "never \x1b", code=1)["state"] == "unknown"

@@ -28,21 +28,30 @@ elseif name == '' then
   if following_cursor == '0' then following_cursor = 'd0' end
 end
 
+local retries, has_dead = {}, {}
+for i, of in ipairs(workspaces) do
+  retries[i] = Enqueue.retry_with(of, id)
+  has_dead[i] = name == '' and call('EXISTS', K.dead_letters_by_age(of)) == 1
+end
 -- A dead job of a named workspace is found below, also if its queue is not in use any more.
-local function look_at(of, known_by)
-  local queue = Jobs.queue_of(known_by)
-  if not from and call('HEXISTS', K.jobs(queue), known_by) == 1 then add('waiting', known_by)
+local function look_at(i, known_by, is_there)
+  if is_there then add('waiting', known_by)
   elseif name ~= '' and Shard.has_ended(known_by) then add('ended', known_by) end
-  if name == '' and call('ZSCORE', K.dead_letters_by_age(of), known_by) then
+  if has_dead[i] and call('ZSCORE', K.dead_letters_by_age(workspaces[i]), known_by) then
     add('dead', known_by)
   end
 end
 
-for _, of in ipairs(workspaces) do
-  local retry = Enqueue.retry_with(of, id)
-  for queue in gmatch(queues, '%S+') do
-    look_at(of, concat({ of, queue, id }, '/'))
-    if retry and Jobs.queue_of(retry) == queue then look_at(of, retry) end
+for queue in gmatch(queues, '%S+') do
+  local ids, there = {}, {}
+  for i, of in ipairs(workspaces) do ids[i] = concat({ of, queue, id }, '/') end
+  if not from and ids[1] then there = call('HMGET', K.jobs(queue), unpack(ids)) end
+  for i, known_by in ipairs(ids) do
+    look_at(i, known_by, there[i])
+    local retry = retries[i]
+    if retry and Jobs.queue_of(retry) == queue then
+      look_at(i, retry, not from and call('HEXISTS', K.jobs(queue), retry) == 1)
+    end
   end
 end
 if name ~= '' then
