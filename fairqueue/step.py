@@ -14,7 +14,8 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -63,7 +64,8 @@ def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     steps, started = _of_run(name), time.monotonic()
     if steps.is_kept(name):
         return steps.value(name)
-    return steps.keep(name, function(*args, **kwargs), started)
+    with steps.begun(name):
+        return steps.keep(name, function(*args, **kwargs), started)
 
 
 async def run_async(
@@ -75,8 +77,9 @@ async def run_async(
     steps, started = _of_run(name), time.monotonic()
     if await asyncio.to_thread(steps.is_kept, name):
         return steps.value(name)
-    value = await function(*args, **kwargs)
-    return await asyncio.to_thread(steps.keep, name, value, started)
+    with steps.begun(name):
+        value = await function(*args, **kwargs)
+        return await asyncio.to_thread(steps.keep, name, value, started)
 
 
 def send(name: str, task: Any, /, *args: Any, **kwargs: Any) -> str:
@@ -146,7 +149,7 @@ class _Steps:
         self._kept: Any = {} if job.store is None else None
 
     def is_kept(self, name: str) -> bool:
-        """Return whether a step has finished in an earlier run; the first one reads which have."""
+        """Begin a step; return whether it has finished in an earlier run."""
         if self.job.lost:
             raise self._lost()
         with self._lock:
@@ -157,15 +160,23 @@ class _Steps:
                     "on, such as f'row {row.id}'"
                 )
             if name in self._kept:
-                self._done.add(name)
                 self.counts["kept"] += 1
-                return True
-            if len(self._done.union(each for each in self._kept if "\n" not in each)) >= MOST_STEPS:
+            elif len(self._done.union(n for n in self._kept if "\n" not in n)) >= MOST_STEPS:
                 raise StepTooLarge(
                     f"step {name!r} of {self._name} is one too many: at most {MOST_STEPS:,} are "
                     "kept; let each do more, or split the task"
                 )
-            return False
+            self._done.add(name)
+            return name in self._kept
+
+    @contextmanager
+    def begun(self, name: str) -> Iterator[None]:
+        """What raises in it has not finished the step: the same run may call it again."""
+        try:
+            yield
+        except BaseException:
+            self._done.discard(name)
+            raise
 
     def value(self, name: str) -> Any:
         """Return what a finished step has returned, each time as an object of its own."""
@@ -175,11 +186,12 @@ class _Steps:
         """Store the value of a step, unless a run has done that before; return what is stored."""
         text, seconds = self._text(name, value), time.monotonic() - started
         with self._lock:
-            if len(text) + sum(map(len, self._kept.values())) > MOST_BYTES:
+            in_all = len(text) + sum(map(len, self._kept.values()))
+            if in_all > MOST_BYTES:
                 raise StepTooLarge(
-                    f"step {name!r} of {self._name} is {len(text) / 2**20:.1f} MiB; at most "
-                    f"{MOST_BYTES // 1024} KiB in all its steps: store it elsewhere and return its "
-                    "key"
+                    f"step {name!r} of {self._name} is {len(text) / 1024:,.1f} KiB, which makes "
+                    f"{in_all / 1024:,.1f} KiB in all its steps; at most {MOST_BYTES // 1024} KiB: "
+                    "store it elsewhere and return its key"
                 )
             if self.job.store is not None:
                 line = f"{encode(name)} {seconds:.3f} {text}"
@@ -188,7 +200,6 @@ class _Steps:
                     raise self._lost()
                 text = kept.split(" ", 2)[2]
             self._kept[name] = text
-            self._done.add(name.partition("\n")[0])
             self.counts["run"] += "\n" not in name
         return self.value(name)
 
@@ -207,16 +218,16 @@ class _Steps:
         self.is_kept(name)
         known, framework = self._child(name), self._framework
         if known is not None:
-            self._done.add(name)
             return known
         started, number = time.monotonic(), self._number(name)
         words = [self.job.workspace, self.task_id, name, number]
         child_id = str(uuid5(NAMESPACE_URL, json.dumps(words)))  # the same in all runs
-        call, *named = framework.call(task, args, kwargs)
-        child = Child(child_id, self.job.workspace, *named)
-        if self._ended(name, child, awaited=awaited) is None:
-            child = framework.send(call, child, [self.job.workspace, self.task_id])
-        self.keep(f"{name}\n{number}", child, started)
+        with self.begun(name):
+            call, *named = framework.call(task, args, kwargs)
+            child = Child(child_id, self.job.workspace, *named)
+            if self._ended(name, child, awaited=awaited) is None:
+                child = framework.send(call, child, [self.job.workspace, self.task_id])
+            self.keep(f"{name}\n{number}", child, started)
         return child
 
     def result(self, name: str) -> Any:
@@ -236,13 +247,12 @@ class _Steps:
             until = time.monotonic() + SETTLES_SECONDS
             while (ended := self._ended(name, child)) is None and time.monotonic() < until:
                 time.sleep(0.1)
-            if ended is None:
-                self._failed.append(name)
-                raise ChildLost(
-                    f"child {name!r} of {self._name} has ended (task {child.task}, id {child.id}), "
-                    "and the result backend has no result: let it keep results for longer, or look "
-                    "whether the child's worker could store it"
-                )
+            lost = ChildLost(
+                f"child {name!r} of {self._name} has ended (task {child.task}, id {child.id}), "
+                "and the result backend has no result: let it keep results for longer, or look "
+                "whether the child's worker could store it"
+            )
+            ended = ended or Ended(error=lost)
         if ended is None:
             self.suspended = True
             raise Suspended(f"{self._name} waits for child {name!r} (id {child.id})")

@@ -76,7 +76,6 @@ def wake_parent(store: Any, parent: Any) -> None:
     ``parent`` is what the child carries. A parent that is not told looks again by itself.
     """
     try:
-        workspace, task_id = map(str, parent)
-        store.wake_parent(workspace, task_id)
+        store.wake_parent(*map(str, parent))
     except (FairQueueError, TypeError, ValueError) as error:
         log.warning("the end of a child did not reach its parent, which looks again: %s", error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -71,6 +72,7 @@ class FrontDoor:
         self._away_until = 0.0
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._threads: ThreadPoolExecutor | None = None
+        self._pid = os.getpid()
 
     def is_exempt(self, path: str) -> bool:
         """Whether requests of this path are left alone."""
@@ -140,7 +142,8 @@ class FrontDoor:
         return Visit(workspace, partial(self._submit, ticket.end))
 
     def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
-        if self._threads is None:
+        if self._threads is None or self._pid != os.getpid():  # a forked child has no threads
+            self._pid = os.getpid()
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fairqueue-door")
         return self._threads.submit(call, *args)
 

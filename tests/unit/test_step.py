@@ -6,7 +6,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,6 +80,37 @@ def test_a_name_is_used_once_in_a_run() -> None:
     assert step.run("two", int) == 0
 
 
+def test_a_name_is_used_once_at_a_time() -> None:
+    """Nested, by two threads, in one event loop: the function runs once."""
+    ran = list[int]()
+
+    async def call() -> None:
+        ran.append(1)
+        await asyncio.sleep(0)
+
+    async def together() -> list[Any]:
+        calls = (step.run_async("loop", call) for _ in range(2))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    with pytest.raises(StepRepeated):
+        step.run("nested", lambda: step.run("nested", pytest.fail))
+    [error] = filter(None, asyncio.run(together()))
+    assert (type(error), ran) == (StepRepeated, [1])
+    inside, goes_on = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        inside.set()
+        return goes_on.wait(10)
+
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(copy_context().run, partial(step.run, "thread", wait))
+        assert inside.wait(10)
+        with pytest.raises(StepRepeated):
+            step.run("thread", pytest.fail)
+        goes_on.set()
+        assert first.result() is True
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "\ud800", "x" * 201, "é" * 101, None, 7])
 def test_impossible_names(name: Any) -> None:
     """They are refused before anything runs."""
@@ -117,11 +150,11 @@ def test_what_json_cannot_hold(value: object) -> None:
 
 def test_too_large_values() -> None:
     """One, and all of a task together."""
-    text = "step 'rows' of task shop.report is 3.0 MiB; at most 256 KiB in all its steps: store"
+    text = r"step 'rows' of task shop.report is 3,072.0 KiB, .*; at most 256 KiB: store it"
     with pytest.raises(StepTooLarge, match=text):
         step.run("rows", lambda: "x" * (3 * KIB * KIB))
     assert len(step.run("one", lambda: "x" * (200 * KIB))) == 200 * KIB
-    with pytest.raises(StepTooLarge, match=r"step 'two' of task shop.report is 0.1 MiB"):
+    with pytest.raises(StepTooLarge, match=r"is 100.0 KiB, which makes 300.0 KiB in all"):
         step.run("two", lambda: "x" * (100 * KIB))
 
 

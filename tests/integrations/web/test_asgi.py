@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -207,6 +209,20 @@ def test_a_request_without_a_place_is_rejected(queue: FairQueue) -> None:
 
     asyncio.run(play())
     _await_none(queue)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_serves_requests(redis_url: str, namespace: str) -> None:
+    """A server that forks may have served one before: its child has none of its threads."""
+    with FairQueue(redis_url, namespace=namespace, workspace_requests=9) as queue:
+        app = application(door=FrontDoor(queue, workspace_from="header:X-Org"))
+        assert get(app, "/async").text == "acme"
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            os._exit(get(app, "/async").status_code // 10)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 20
+        assert get(app, "/async").text == "acme"
 
 
 def _await_none(queue: FairQueue) -> None:
