@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +26,6 @@ from fairqueue._context import current as current_job
 from fairqueue._keys import encode
 from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._publish.must_publish import publish_until_answered
-from fairqueue._threads import native_lock
 from fairqueue._worker.children import OVER, Child, Ended, InPlace
 from fairqueue.errors import (
     ChildLost,
@@ -46,7 +46,7 @@ MOST_BYTES = 256 * 1024
 SETTLES_SECONDS = 1.0
 """A framework may store the result of a child a moment after its job has ended."""
 
-_making = native_lock()
+_making = threading.Lock()
 
 
 def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -144,7 +144,7 @@ class _Steps:
         self._failed: list[str] = []
         self._framework: InPlace = (job.children or InPlace)()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
-        self._lock = native_lock()
+        self._lock = threading.Lock()  # greenlets wait for it while it is held for a reply
         self._done: set[str] = set()
         self._kept: Any = {} if job.store is None else None
 

@@ -59,8 +59,46 @@ native_sleep = eventlet.patcher.original("time").sleep
 @pytest.mark.parametrize("library", PATCHED)
 def test_native_threads_and_greenlets_may_log_at_once(library: str) -> None:
     """None is left waiting for ever: a thread may be the one that renews, a greenlet a task."""
+    play(library, ALL_LOG)
+
+
+STEPS = """
+import sys
+from contextvars import copy_context
+from fairqueue import JobContext, step
+from fairqueue.adapters import run_context
+
+
+class Store:
+    def steps(self, *of):
+        sleep(0.01)
+        return {}
+
+    def note_step(self, *of, early):
+        sleep(0.01)
+        return of[-1]
+
+
+ran = []
+with run_context(JobContext("j", "acme", 7, 1, "store")) as job:
+    job.store = Store
+    for n in range(3):
+        spawn(copy_context().run, step.run, f"step {n}", ran.append, n)
+    sleep(1)
+sys.exit(f"{ran} ran" if len(ran) < 3 or job.steps.counts["run"] < 3 else 0)
+"""
+
+
+@pytest.mark.parametrize("library", PATCHED)
+def test_greenlets_of_a_task_may_have_steps_at_once(library: str) -> None:
+    """One that waits for the store's reply lets the others wait, and does not block the process."""
+    play(library, STEPS)
+
+
+def play(library: str, script: str) -> None:
+    """Run a script in a process that the library has patched."""
     needs(library)
-    script = PATCHED[library] + ALL_LOG
+    script = PATCHED[library] + script
     command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
