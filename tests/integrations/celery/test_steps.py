@@ -264,6 +264,27 @@ def test_what_cannot_wait_is_told_before_anything_is_sent(family: Celery, ran: R
         assert "and ignore_result=False on" in ran[1]
 
 
+def test_an_app_without_a_result_backend(
+    open_app: OpenApp, socket_url: str, namespace: str, ran: Ran
+) -> None:
+    """The child is named, and not sent."""
+    app = open_app(socket_url)
+    app.conf.task_default_queue = f"q-{namespace}"
+
+    @app.task(name="shop.asks", shared=False, acks_late=True)
+    def asks() -> None:
+        try:
+            step.invoke("leaf", asks.s())
+        except fairqueue.ConfigurationError as error:
+            ran.append(str(error))
+
+    with working(app), fairqueue.workspace("acme"):
+        asks.delay()
+        wait_for(lambda: ran)
+    assert "shop.asks stores no result that another process can read: set result_backend" in ran[0]
+    assert queue_of(app).depth(app.conf.task_default_queue) == 0
+
+
 def test_eager_mode_runs_children_in_place(family: Celery, ran: Ran) -> None:
     """Their results go through JSON as elsewhere."""
     family.conf.task_always_eager = True
