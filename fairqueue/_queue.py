@@ -214,7 +214,7 @@ class FairQueue(Operators):
         job, admission = self._checked(new, is_new=is_new)
         within = wait_seconds(self.settings, block_seconds)
         publish = partial(self._publish, job, admission, within_seconds=within)
-        return JobId(self.outages.publish(job, admission, publish))
+        return JobId(*self.outages.publish_many([(job, admission)], lambda: [publish()]))
 
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)

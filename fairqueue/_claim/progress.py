@@ -84,7 +84,7 @@ _writer = BackgroundWriter(
 
 
 def _number(value: Any) -> str:
-    number = math.nan if isinstance(value, str | bytes) else float(value)
+    number = math.nan if isinstance(value, str | bytes | None) else float(value)
     if not 0 <= number < math.inf:
         raise ValueError(f"fairqueue.progress takes numbers from 0 on, not {value!r:.80}")
     return f"{number:.15g}"

@@ -92,16 +92,8 @@ class Outages:
 
     # A publish
 
-    def publish(
-        self, job: Job, admission: Admission, publish: Callable[[], Published]
-    ) -> Published:
-        """Publish a job, or buffer it if its server is away and its call says so."""
-        if admission.on_unavailable == "raise":
-            return publish()
-        return self.publish_many([(job, admission)], lambda: [publish()])[0]
-
     def publish_many(self, pairs: Sequence[Pair], publish: Callable[[], list[T]]) -> list[T]:
-        """Publish jobs together. If all may be buffered, those that are not stored are."""
+        """Publish jobs. While a server is away, those not stored are buffered if all may be."""
         ways = {admission.on_unavailable for _, admission in pairs}
         if "raise" in ways or not pairs:
             return publish()

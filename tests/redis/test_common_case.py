@@ -6,6 +6,7 @@ A command more is some thousand instructions for each job: benchmarks/README.md 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -130,3 +131,12 @@ def test_commands_of_a_finish_with_a_claim(
             queue.claim(["q"], n, finishes=[Finish(one.fence, seconds=0.0011) for one in leases])
 
         assert count(turn) <= most  # fewer where the workspace that ended is the next
+
+
+def test_commands_of_a_foreign_job(redis_url: str, namespace: str, count: Count) -> None:
+    """A status tells a job of another workspace and an unknown one alike, and at the same cost."""
+    with _queue(redis_url, namespace) as queue:
+        job = queue.publish(b"x", queue="q", workspace="a", task="t")
+        foreign, unknown = (partial(queue.job, each, workspace="b") for each in (job, "x" * 26))
+        assert foreign() is unknown() is None
+        assert count(foreign) == count(unknown)

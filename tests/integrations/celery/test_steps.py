@@ -83,6 +83,29 @@ def test_retries_go_on_behind_the_steps_that_have_finished(app: Celery, ran: Ran
         wait_for(lambda: counted(app) == {"run": 3, "kept": 2})
 
 
+def test_a_replay_goes_on_behind_the_steps_that_have_finished(
+    open_app: OpenApp, socket_url: str, namespace: str, ran: Ran
+) -> None:
+    """Of a dead letter, after the task has failed for good."""
+    app = open_app(f"{socket_url}&keep_failures=true")
+    app.conf.task_default_queue = f"q-{namespace}"
+
+    @app.task(name="shop.dies", shared=False)
+    def dies() -> None:
+        step.run("one", ran.append, "one")
+        ran.append("end")
+        if len(ran) == 2:
+            raise ValueError
+
+    dead = queue_of(app).dead
+    with working(app), fairqueue.workspace("acme"):
+        dies.delay()
+        (letter,) = wait_for(lambda: dead.page("acme"))
+        assert dead.replay("acme", letter.job.id)
+        wait_for(lambda: len(ran) > 2)
+    assert ran == ["one", "end", "end"]
+
+
 def test_eager_mode_keeps_steps_within_the_run(app: Celery, ran: Ran) -> None:
     """Nothing is stored."""
     app.conf.task_always_eager = True
@@ -239,6 +262,27 @@ def test_what_cannot_wait_is_told_before_anything_is_sent(family: Celery, ran: R
         wait_for(lambda: len(ran) == 2)
         assert "set acks_late=True" in ran[0]
         assert "and ignore_result=False on" in ran[1]
+
+
+def test_an_app_without_a_result_backend(
+    open_app: OpenApp, socket_url: str, namespace: str, ran: Ran
+) -> None:
+    """The child is named, and not sent."""
+    app = open_app(socket_url)
+    app.conf.task_default_queue = f"q-{namespace}"
+
+    @app.task(name="shop.asks", shared=False, acks_late=True)
+    def asks() -> None:
+        try:
+            step.invoke("leaf", asks.s())
+        except fairqueue.ConfigurationError as error:
+            ran.append(str(error))
+
+    with working(app), fairqueue.workspace("acme"):
+        asks.delay()
+        wait_for(lambda: ran)
+    assert "shop.asks stores no result that another process can read: set result_backend" in ran[0]
+    assert queue_of(app).depth(app.conf.task_default_queue) == 0
 
 
 def test_eager_mode_runs_children_in_place(family: Celery, ran: Ran) -> None:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from fairqueue import CapacityExceeded, Scope
+from tests.system.celery.conftest import GREEN
 from tests.system.ledger import wait_for
+from tests.system.limits_of_one import limit_everything_to_one
+from tests.system.needs import needs
 
 POINTS = 8
 
@@ -21,6 +24,22 @@ def family(shop: Any) -> Any:
     shop.app_name = "family"
     shop.config = {"result_backend": f"redis+socket://{shop._server.socket_path}"}
     return shop
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
+def test_three_levels_where_everything_is_limited_to_one(family: Any, pool: str) -> None:
+    """One process, thread or greenlet, and limits of one at every level."""
+    if pool in GREEN:
+        needs(pool)
+    url = family.url(total_concurrency=1)
+    with family.core() as core:
+        limit_everything_to_one(core, "shop.root", "shop.parent", "shop.child")
+    family.worker("-P", pool, "-c", "1", url=url).ready()
+    for name in ("ada", "bea"):
+        family.publisher(url).send("root", 3, workspace=name)
+    family.ledger.wait("root", 2, seconds=25)  # no wait for a poll
+    assert sorted(row["n"] for row in family.ledger.lines("effect")) == [0, 0, 1, 1, 2, 2]
+    assert [row["values"] for row in family.ledger.lines("root")] == [[0, 1, 2]] * 2
 
 
 def test_each_child_is_sent_once_wherever_the_worker_dies(family: Any, tmp_path: Path) -> None:
