@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
@@ -269,19 +270,34 @@ class Settings:
     given: Mapping[str, Any]
     """What was given, as it was given."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, /, **options: Any) -> None:
         """Read options and ``FAIRQUEUE_*`` variables.
 
         Raises one ConfigurationError that names every setting that is wrong, and how to fix it.
         """
         fields = self.model_fields
         given = {**problems.from_environment(fields), **options}
-        defaults = {name: of.default for name, of in fields.items()}
+        defaults = {name: copy(of.default) for name, of in fields.items()}
         vars(self).update({**defaults, **read(fields, given)}, given=given)
         self._refuse_reserves()
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"settings are immutable: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"settings are immutable: {name} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all have the same values, given or by default."""
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return {**vars(self), "given": None} == {**vars(other), "given": None}
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Name what was given: a value might be a secret."""
+        return f"<Settings of {', '.join(self.given) or 'defaults'}>"
 
     @classmethod
     def load(cls, options: Mapping[str, Any] | None = None) -> Settings:

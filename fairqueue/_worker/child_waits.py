@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from fairqueue._context import JobContext, running_job
 from fairqueue._later import explained, rows
@@ -24,6 +24,8 @@ from fairqueue.errors import FairQueueError
 from fairqueue.operate.blocked_waits import note_wait
 
 log = logging.getLogger("fairqueue.waits")
+
+T = TypeVar("T")
 
 REMEMBERED = 1000
 
@@ -42,8 +44,6 @@ class Sent(NamedTuple):
     queue: str
     task: str
     job_id: JobId
-    keyed: bool
-    """It was sent under a unique key."""
 
 
 class ChildWaits:
@@ -51,6 +51,7 @@ class ChildWaits:
 
     def __init__(self) -> None:
         self._sent: OrderedDict[str, Sent] = OrderedDict()
+        self._keyed: OrderedDict[str, JobId] = OrderedDict()
         self._told: set[tuple[str, str]] = set()
 
     def published(
@@ -67,9 +68,9 @@ class ChildWaits:
         """Remember what was sent, and where; ``name`` is its id in its framework."""
         of = str(workspace or core.settings.default_workspace)
         by = core if running_job(core.store) is not None else None
-        self._sent[name] = Sent(by, of, queue, task, job, keyed)
-        while len(self._sent) > REMEMBERED:
-            self._sent.popitem(last=False)
+        _remember(self._sent, name, Sent(by, of, queue, task, job))
+        if keyed:
+            _remember(self._keyed, name, job)
 
     def sent(self, name: str) -> Sent | None:
         """Return what was sent under an id; None: nothing here, or 1,000 others since."""
@@ -85,12 +86,12 @@ class ChildWaits:
 
         A repeated publish is one whose reply was lost: the first attempt created the job.
         """
-        sent = self._sent.get(name)
-        if sent is None or not sent.keyed:
+        job = self._keyed.get(name)
+        if job is None:
             return None
-        outcome = sent.job_id.outcome
+        outcome = job.outcome
         if outcome is Outcome.EXISTING:
-            return outcome, message_id_of(sent.job_id)
+            return outcome, message_id_of(job)
         return Outcome.CREATED if outcome is Outcome.REPEATED else outcome, name
 
     @contextmanager
@@ -133,6 +134,12 @@ class ChildWaits:
         if shard is not None and shard.is_leased(job.fence):
             note_wait(shard, rows.BlockedWait(*known, text))
         return True
+
+
+def _remember(table: OrderedDict[str, T], name: str, what: T) -> None:
+    table[name] = what
+    while len(table) > REMEMBERED:
+        table.popitem(last=False)
 
 
 def _text(job: JobContext, child: Sent, found: explained.Why) -> str | None:

@@ -33,9 +33,10 @@ def check_actor_options(options: Mapping[str, Any], settings: fairqueue.Settings
             f"schedule must be a fairqueue.Schedule, not {options[SCHEDULE]!r:.40}"
         )
     with translated_errors:
-        for name in ("unique_for", "expires"):
-            if options.get(name) is not None:
-                adapters.seconds_from_zero(name, options[name])
+        if options.get("unique_for") is not None:
+            adapters.seconds_from_zero("unique_for", options["unique_for"])
+        if options.get("expires") is not None:
+            _seconds_to_start(options["expires"])
         if options.get("on_unavailable") is not None:
             adapters.check_on_unavailable(options["on_unavailable"], settings)
 
@@ -47,9 +48,10 @@ def publish_options(broker: Broker, message: Any) -> dict[str, Any]:
     """
     options = merged_options(broker, message)
     key = options.get("unique_key")
+    held = (message.options if key is None else options).get("unique_for")
     return {
         "unique_key": None if key is None else str(key),
-        "unique_for": (message.options if key is None else options).get("unique_for"),
+        "unique_for": None if held is None else adapters.seconds_from_zero("unique_for", held),
         "expires_seconds": _seconds_left(message, options.get("expires")),
         "on_unavailable": options.get("on_unavailable"),
     }
@@ -84,7 +86,17 @@ def _seconds_left(message: Any, expires: Any) -> float | None:
     if expires is None:
         return None
     age_seconds: float = time.time() - message.message_timestamp / 1000
-    return max(0.0, adapters.seconds_from_zero("expires", expires) - age_seconds)
+    return max(0.0, _seconds_to_start(expires) - age_seconds)
+
+
+def _seconds_to_start(expires: Any) -> float:
+    """Read ``expires``: a message that had expired before it was created would never run."""
+    seconds = adapters.seconds_from_zero("expires", expires)
+    if float(expires) < 0:
+        raise fairqueue.ConfigurationError(
+            f"expires must be 0 seconds or more, not {expires!r:.40}: leave it out for never"
+        )
+    return seconds
 
 
 @dataclass(frozen=True)

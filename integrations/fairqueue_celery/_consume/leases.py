@@ -265,14 +265,16 @@ class HeldLeases:
 
         What Redis does not take now, it takes when it answers.
         """
-        held.delay_seconds, held.declined = delay_seconds, declined
-        self._settle_unbegun(held)
+        self._settle_unbegun(held, delay_seconds, declined=declined)
         self._return_all()
 
-    def _settle_unbegun(self, held: HeldLease) -> None:
+    def _settle_unbegun(
+        self, held: HeldLease, delay_seconds: float = 0.0, *, declined: bool = False
+    ) -> None:
         with self._lock:
             if not held.settled:
                 held.settled = True
+                held.delay_seconds, held.declined = delay_seconds, declined
                 self._mark_ended(held)
                 self._return_later(held)
 

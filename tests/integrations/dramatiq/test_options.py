@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import dramatiq
@@ -142,9 +143,11 @@ def test_a_retry_expires_with_its_message(broker: StubBroker, start: Start) -> N
     [
         ({"unique_for": 5}, "unique_key"),
         ({"unique_key": "k", "unique_for": "soon"}, "unique_for must be a finite number"),
+        ({"unique_key": "k", "unique_for": timedelta(1)}, "unique_for must be a finite number"),
         ({"unique_key": "k" * 300}, "300 bytes"),
         ({"expires": "tomorrow"}, "expires must be a finite number"),
         ({"expires": 10**400}, "expires"),
+        ({"expires": -1}, "expires must be 0 seconds or more, not -1"),
         ({"delay": 10**400}, "delay"),
         ({"delay": 300_000_000_000_000}, "delay"),
     ],
