@@ -49,9 +49,11 @@ def publish_options(broker: Broker, message: Any) -> dict[str, Any]:
     options = merged_options(broker, message)
     key = options.get("unique_key")
     held = (message.options if key is None else options).get("unique_for")
+    if held is not None:
+        adapters.seconds_from_zero("unique_for", held)
     return {
         "unique_key": None if key is None else str(key),
-        "unique_for": None if held is None else adapters.seconds_from_zero("unique_for", held),
+        "unique_for": held,
         "expires_seconds": _seconds_left(message, options.get("expires")),
         "on_unavailable": options.get("on_unavailable"),
     }

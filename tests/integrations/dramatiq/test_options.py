@@ -144,6 +144,7 @@ def test_a_retry_expires_with_its_message(broker: StubBroker, start: Start) -> N
         ({"unique_for": 5}, "unique_key"),
         ({"unique_key": "k", "unique_for": "soon"}, "unique_for must be a finite number"),
         ({"unique_key": "k", "unique_for": timedelta(1)}, "unique_for must be a finite number"),
+        ({"unique_key": "k", "unique_for": -5}, "unique_for must be more than 0 seconds, not -5"),
         ({"unique_key": "k" * 300}, "300 bytes"),
         ({"expires": "tomorrow"}, "expires must be a finite number"),
         ({"expires": 10**400}, "expires"),
