@@ -91,7 +91,7 @@ def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
 
 
 def test_a_job_that_is_cancelled_while_it_waits_is_revoked(app: Celery) -> None:
-    """Whether its turn has come or not; a worker hears it later, whoever read the reply."""
+    """Whether its turn has come or not; the next worker tells it, also if a reply was lost."""
     sent = [app.send_task("double", (1,), countdown=seconds) for seconds in (None, 3600)]
     core = queue_of(app)
     for one in sent:
