@@ -285,7 +285,19 @@ class Settings:
         raise AttributeError(f"settings are immutable: {name} cannot be changed")
 
     def __delattr__(self, name: str) -> None:
-        self.__setattr__(name, None)
+        raise AttributeError(f"settings are immutable: {name} cannot be deleted")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all have the same values, given or by default."""
+        if not isinstance(other, Settings):
+            return NotImplemented
+        return {**vars(self), "given": None} == {**vars(other), "given": None}
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Name what was given: a value might be a secret."""
+        return f"<Settings of {', '.join(self.given) or 'defaults'}>"
 
     @classmethod
     def load(cls, options: Mapping[str, Any] | None = None) -> Settings:

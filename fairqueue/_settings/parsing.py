@@ -93,7 +93,7 @@ def one_of(*words: str) -> Read:
 
 def boolean(value: Any) -> bool:
     """Read a boolean, or a word for one."""
-    text = str(value).strip().lower()
+    text = str(int(value) if value in (0, 1) else value).strip().lower()
     if text not in _TRUE | _FALSE:
         raise ValueError("it is no boolean")
     return text in _TRUE

@@ -82,7 +82,7 @@ def _check_seconds(options: Mapping[str, Any]) -> None:
     for name in ("unique_for", "expires"):
         value = options.get(name)
         if value is not None and adapters.seconds_from_zero(name, value) > value:
-            raise ConfigurationError(f"{name} must be seconds from 0, not {value!r:.40}")
+            raise ConfigurationError(f"{name} must be 0 seconds or more, not {value!r:.40}")
 
 
 def _seconds_left(message: Any, expires: Any) -> float | None:

@@ -80,7 +80,7 @@ def unique_outcome(message: Any) -> Unique | None:
 
     If the outcome is ``existing``, nothing was sent and no result will come for this message:
     ask for the result of ``message.copy(message_id=…)`` with the id in the answer. None: it had no
-    key, or 1,000 others came after it.
+    key, or 1,000 others with a key came after it.
     """
     found = child_waits.unique(getattr(message, "message_id", message))
     return None if found is None else Unique(*found)

@@ -29,10 +29,25 @@ def test_settings_cannot_be_changed() -> None:
     """Nothing looks at them again."""
     with pytest.raises(AttributeError, match="lease_seconds"):
         Settings.load().lease_seconds = 5.0
-    with pytest.raises(AttributeError, match="lease_seconds"):
-        del Settings.load().lease_seconds
-    Settings.load().workspaces["acme"] = None  # type: ignore[index]
-    assert not Settings.load().workspaces
+    with pytest.raises(AttributeError, match="shards"):
+        del Settings.load().shards
+    assert Settings.load().queues is not Settings.load().queues
+
+
+def test_settings_of_the_same_values_are_equal() -> None:
+    """However these were given; what shows them shows names only."""
+    settings = Settings(shards=2, limit_provider="secret:answer")
+    assert settings == Settings(shards="2", limit_provider="secret:answer")
+    assert settings != Settings(shards=2)
+    assert repr(settings) == "<Settings of shards, limit_provider>"
+
+
+@pytest.mark.parametrize("given", [True, 1, 1.0, "1", "TRUE", "yes"])
+def test_a_boolean_may_be_a_word_or_a_number(given: Any) -> None:
+    """As pages of configuration write it."""
+    assert Settings(tracing=given).tracing is True
+    assert Settings(tracing=not given).tracing is False
+    assert "tracing" in refusal(tracing=2)
 
 
 def test_numbers_may_come_as_text() -> None:
@@ -122,7 +137,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
     assert "'lease_second'; did you mean 'lease_seconds'?" in refusal(lease_second=3)
     assert "'lease'; did you mean 'lease_seconds'?" in refusal(lease=3)
     assert "known: namespace" in refusal(colour="red")
-    assert "unknown setting 'self'" in refusal(self=1)
+    assert "unknown setting 'self'" in refusal(self=2)
     text = refusal(workspaces={"acme": {"concurency": 1}})
     assert text == "workspaces.acme: unknown setting 'concurency'; did you mean 'concurrency'?"
 

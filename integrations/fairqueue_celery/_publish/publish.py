@@ -118,7 +118,7 @@ def unique_outcome(result: Any) -> Unique | None:
     """What became of an ``apply_async(unique_key=…)`` of this process, given its result or id.
 
     If the outcome is ``existing``, nothing was sent and that result will never arrive: use
-    ``task_id`` instead. None: it had no key, or 1,000 others came after it.
+    ``task_id`` instead. None: it had no key, or 1,000 others with a key came after it.
     """
     found = child_waits.unique(getattr(result, "id", result))
     return None if found is None else Unique(*found)

@@ -7,6 +7,7 @@ job under a key ends in its Celery task id, so that a second caller can find the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +35,13 @@ def without_key(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def key_of(message: Mapping[str, Any]) -> tuple[str | None, Any]:
-    """The key of a publish, and for how long it holds, which the core checks.
+    """The key of a publish, and for how long it holds, which the core checks; text is a number's.
 
     They stay in the properties, which kombu uses again when it repeats a publish.
     """
     properties = message["properties"]
-    text = properties.get("unique_key")
-    return None if text is None else str(text), properties.get("unique_for")
+    text, seconds = properties.get("unique_key"), properties.get("unique_for")
+    if isinstance(seconds, str):
+        with suppress(ValueError):
+            seconds = float(seconds)
+    return None if text is None else str(text), seconds

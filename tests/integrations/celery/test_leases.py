@@ -148,6 +148,16 @@ def test_what_was_not_delivered_goes_back_when_redis_answers(
     assert leases.all() == []
 
 
+def test_what_goes_back_is_not_changed_any_more(
+    core: FairQueue, leases: HeldLeases, held: HeldLease
+) -> None:
+    """A late release of a requeued job, as of a task that this process does not know."""
+    leases.decide(held.fence, Verdict.REQUEUE)
+    leases.release(held, delay_seconds=600, declined=True)
+    assert state(core)["waiting"] == 2
+    assert core.claim(["q"]).leases
+
+
 class Free(Claims):
     """Claims for a pool of nine processes, which acks jobs of the task `early` before they run."""
 

@@ -11,7 +11,7 @@ from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from celery.exceptions import Ignore, Reject
 
-from fairqueue import FairQueue, JobState
+from fairqueue import Cancelled, FairQueue, JobState
 from fairqueue_celery import queue_of
 from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
@@ -88,6 +88,18 @@ def test_a_revoked_job_leaves_its_queue(app: Celery) -> None:
 
         wait_for(lambda: result.state == "REVOKED")
         wait_for(lambda: queue_of(app).depth(app.conf.task_default_queue) == 0)
+
+
+def test_a_job_that_is_cancelled_while_it_waits_is_revoked(app: Celery) -> None:
+    """Whether its turn has come or not; the next worker tells it, also if a reply was lost."""
+    sent = [app.send_task("double", (1,), countdown=seconds) for seconds in (None, 3600)]
+    core = queue_of(app)
+    for one in sent:
+        core.jobs.cancel(one.id)
+        assert core.jobs.cancel(one.id) is Cancelled.NOT_FOUND  # as after a lost reply
+
+    with working(app):
+        wait_for(lambda: [one.state for one in sent] == ["REVOKED"] * 2)
 
 
 def test_an_adopted_message_is_found_by_its_task_s_id(

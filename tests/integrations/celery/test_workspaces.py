@@ -12,8 +12,8 @@ from celery.beat import Scheduler
 from celery.contrib.testing.worker import start_worker
 
 import fairqueue
-from fairqueue import ConfigurationError, WorkspaceUnresolved
-from fairqueue_celery import queue_of
+from fairqueue import ConfigurationError, Outcome, WorkspaceUnresolved
+from fairqueue_celery import Unique, queue_of, unique_outcome
 from fairqueue_celery._publish.call import Call, workspace_of
 from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
@@ -163,6 +163,12 @@ def test_a_unique_key_for_no_time_is_refused(app: Celery, seconds: Any) -> None:
     with pytest.raises(ConfigurationError, match="unique_for must be more than 0 seconds"):
         app.send_task("work", unique_key="k", unique_for=seconds)
     assert found(app) == {}
+
+
+def test_a_unique_keys_seconds_may_come_as_text(app: Celery) -> None:
+    """As from a file of configuration."""
+    sent = [app.send_task("work", unique_key="k", unique_for="5") for _ in range(2)]
+    assert unique_outcome(sent[1]) == Unique(Outcome.EXISTING, sent[0].id)
 
 
 def test_a_workspace_follows_the_job(app: Celery) -> None:
