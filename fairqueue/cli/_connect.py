@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+import redis
 
 from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
 from fairqueue.adapters import mask_password
@@ -46,7 +47,7 @@ class BadUsage(Problem):
 
 
 class NoConnection(Problem):
-    """Redis cannot be reached."""
+    """Redis cannot be reached, or refuses."""
 
     exit_code = 3
 
@@ -126,7 +127,8 @@ def _exit_codes(shown: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        raise BadUsage(str(error)) from None
+        is_refused = isinstance(error.__cause__, redis.RedisError)
+        raise (NoConnection if is_refused else BadUsage)(str(error)) from None
     except StoreUnavailable as error:
         raise NoConnection(f"{shown}: {error}") from None
     except AlreadyRunning as error:

@@ -101,7 +101,7 @@ def workers(core: FairQueue, *, gone: bool, task: str | None) -> Answer:
     found = core.views.workers(gone=gone)
     found = [row for row in found if task is None or task in (row.tasks or ())]
     rows = [{**asdict(row), "is_alive": row.is_alive} for row in found]
-    text = listed(WORKERS, found, "No worker was seen: --all shows those of a day.")
+    text = listed(WORKERS, found, "No worker lives: --all shows those of a day.")
     return Answer({"workers": rows}, text)
 
 

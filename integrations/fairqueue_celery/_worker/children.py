@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from celery import Task
 from celery.backends.base import DisabledBackend
 from celery.backends.rpc import RPCBackend
 from celery.canvas import Signature
@@ -23,6 +24,8 @@ class Children:
 
     def call(self, task: Any, args: Any, kwargs: Any) -> tuple[Any, str, str]:
         """Make a signature of it; Celery decides its queue when it is sent."""
+        if not isinstance(task, Signature | Task):
+            raise ConfigurationError(f"a child is a task or a signature, not {task!r:.80}")
         found = task.clone(args, kwargs) if isinstance(task, Signature) else task.s(*args, **kwargs)
         if found.subtask_type:
             raise ConfigurationError(

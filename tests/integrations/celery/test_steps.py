@@ -285,6 +285,22 @@ def test_an_app_without_a_result_backend(
     assert queue_of(app).depth(app.conf.task_default_queue) == 0
 
 
+def test_only_a_task_is_a_child(family: Celery, ran: Ran) -> None:
+    """Its name alone is not: a worker may not have it."""
+
+    @family.task(name="shop.named", shared=False, acks_late=True)
+    def named() -> None:
+        try:
+            step.send("leaf", "shop.leaf", 1)
+        except fairqueue.ConfigurationError as error:
+            ran.append(str(error))
+
+    with working(family), fairqueue.workspace("acme"):
+        named.delay()
+        wait_for(lambda: ran)
+        assert "a child is a task or a signature, not 'shop.leaf'" in ran[0]
+
+
 def test_eager_mode_runs_children_in_place(family: Celery, ran: Ran) -> None:
     """Their results go through JSON as elsewhere."""
     family.conf.task_always_eager = True

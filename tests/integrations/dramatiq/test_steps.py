@@ -107,9 +107,9 @@ def test_a_child_without_a_result_is_told_before_it_is_sent(
         told.append("ran")
 
     @dramatiq.actor
-    def report() -> None:
+    def report(by_name: bool = False) -> None:
         try:
-            step.invoke("leaf", leaf)
+            step.invoke("leaf", "leaf" if by_name else leaf)
         except fairqueue.ConfigurationError as error:
             told.append(str(error))
 
@@ -123,3 +123,6 @@ def test_a_child_without_a_result_is_told_before_it_is_sent(
     wait_for(lambda: len(told) > 1)
     assert "add the middleware Results" in told[0]
     assert "set store_results=True" in told[1]
+    report.send(by_name=True)
+    wait_for(lambda: len(told) > 2)
+    assert told[2] == "a child is an actor or a message, not 'leaf'"
