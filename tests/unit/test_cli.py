@@ -60,7 +60,7 @@ def test_no_connection_is_exit_code_3_and_hides_the_password() -> None:
 
 def test_a_user_that_redis_refuses_is_exit_code_3(redis_url: str) -> None:
     """As a server that cannot be reached: the command itself was right."""
-    result = stats("--url", redis_url.replace("://", "://nobody:wrong@", 1))
+    result = stats("--url", redis_url.replace("://", "://eve:wrong@", 1))
     assert result.exit_code == 3, result.output
     assert "Redis refuses this user" in result.output
 
