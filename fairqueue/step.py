@@ -288,11 +288,12 @@ class _Steps:
 
     def _text(self, name: str, value: Any) -> str:
         try:
-            return json.dumps(value, separators=(",", ":"))
+            return json.dumps(value, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise StepNotSerializable(
                 f"step {name!r} of {self._name} returned a {type(value).__name__} that JSON cannot "
-                f"hold: {error}; return text, numbers, lists and dicts of them"
+                f"hold: {error}; return text, numbers, lists and dicts of them, and give a "
+                "coroutine function to step.run_async"
             ) from error
 
     def _read(self) -> None:

@@ -99,9 +99,11 @@ def silent_workers(workers: Sequence[Worker]) -> Iterator[Remark]:
 
     It is a problem if they hold jobs and no worker lives that could free their slots.
     """
-    lives = any(row.is_alive for row in workers)
+    lives = {row.worker for row in workers if row.is_alive}
     for row in workers:
-        if row.is_alive or row.lease_seconds == 0 or row.silent_seconds >= RECENT_SECONDS:
+        is_back = row.worker in lives and not row.running
+        is_over = row.lease_seconds == 0 or row.silent_seconds >= RECENT_SECONDS
+        if row.is_alive or is_back or is_over:
             continue
         then = "those acked late start again elsewhere" if lives else "no worker lives: start one"
         held = f" with {count_jobs(row.running)}; {then}" * (row.running > 0)

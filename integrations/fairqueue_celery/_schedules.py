@@ -56,7 +56,12 @@ class CeleryRunner(Runner):
                 "task begin a chain or group"
             )
         task, args, kwargs = what["task"], what.get("args") or (), what.get("kwargs") or {}
-        options = what.get("options") or {}
+        options, known = what.get("options") or {}, self._app.tasks.get(task)
+        if known is not None and known.typing:
+            try:
+                known.__header__(*args, **kwargs)
+            except TypeError as error:
+                raise ConfigurationError(f"task {task} cannot be called so: {error}") from None
         headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
         found = Call(task, args, kwargs, headers, headers)
         call = {"task": task, "args": args, "kwargs": kwargs, "options": options}

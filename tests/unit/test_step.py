@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Iterator
 from contextvars import copy_context
@@ -140,7 +141,7 @@ CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", {(1,): 2}, CIRCLE], ids=type)
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", {(1,): 2}, CIRCLE, math.nan], ids=type)
 def test_what_json_cannot_hold(value: object) -> None:
     """The error names the step, the task and the type."""
     with pytest.raises(StepNotSerializable, match=r"step 'one' of task shop.report returned a"):
