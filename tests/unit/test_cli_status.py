@@ -91,8 +91,8 @@ def test_missing_slots_are_counted() -> None:
 
 def test_a_silent_worker_is_named_for_an_hour() -> None:
     """One that stopped, lives, or was started again, is not."""
-    rows = _worker("dead", 300), _worker("stopped", 300, 0.0), _worker("lives", 5)
-    rows = *rows, _worker("lives", 300)
+    rows = [_worker("dead", 300), _worker("stopped", 300, 0.0)]
+    rows += [_worker("lives", 5), _worker("lives", 300)]
     (text,) = _texts(status.silent_workers([*rows, _worker("old", 4000)]))
     assert text == "worker 'dead' is silent for 5 m 00 s: see why"
 

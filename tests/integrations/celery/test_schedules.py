@@ -190,7 +190,7 @@ def test_bad_input(make_app: Make) -> None:
     for what in (chain(note.s("a"), note.s("b")), note, "note"):
         with pytest.raises(ConfigurationError, match="signature of one task"):
             put("n", what, workspace="acme", every=5)
-    with pytest.raises(ConfigurationError, match="task note cannot be called so: .* argument"):
+    with pytest.raises(ConfigurationError, match=r"task note cannot be called so: .* argument"):
         put("n", note.s(), workspace="acme", every=5)
     with pytest.raises(ConfigurationError, match="must be JSON"):
         put("n", note.s({1, 2}), workspace="acme", every=5)
