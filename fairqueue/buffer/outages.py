@@ -157,10 +157,9 @@ class Outages:
             )
             return True
 
-        with self._lock:
-            if not _is_away(shard):
-                log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
-                shard.engine.breaker.publishes.shut_until(answers)
+        if not _is_away(shard):  # no lock is held while a handler of the log lets greenlets run
+            shard.engine.breaker.publishes.shut_until(answers)
+            log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
 
     # The spools
 

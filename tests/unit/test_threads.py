@@ -58,6 +58,30 @@ with run_context(JobContext("j", "acme", 7, 1, "store", store=Store, task="shop.
     for n in range(4):
         spawn(copy_context().run, step.run, f"step {n}", ended.append, n)
 """
+BUFFER = """
+import logging, sys, tempfile
+from fairqueue import FairQueue
+
+
+class Slow(logging.Handler):
+    def emit(self, record):
+        sleep(0.05)
+
+
+logging.getLogger("fairqueue.buffer").addHandler(Slow())
+settings = {"on_unavailable": "buffer", "buffer_path": tempfile.mkdtemp()}
+queue = FairQueue("redis://127.0.0.1:1", **settings)
+ended = []
+
+
+def publish():
+    queue.publish(b"", queue="q")
+    ended.append(1)
+
+
+for _ in range(4):
+    spawn(publish)
+"""
 ALL_END = """
 for _ in range(200):
     if len(ended) == 4:
@@ -80,10 +104,10 @@ native_sleep = eventlet.patcher.original("time").sleep
 }
 
 
-@pytest.mark.parametrize("script", [ALL_LOG, STEPS], ids=["log", "steps"])
+@pytest.mark.parametrize("script", [ALL_LOG, STEPS, BUFFER], ids=["log", "steps", "buffer"])
 @pytest.mark.parametrize("library", PATCHED)
 def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
-    """Where they log beside native threads, or take steps of one task at once."""
+    """Where they log beside native threads, take steps of one task at once, or meet an outage."""
     needs(library)
     script = PATCHED[library] + script + ALL_END
     command = [sys.executable, "-W", "ignore", "-c", script]
