@@ -92,6 +92,7 @@ class Claims:
     def finish(self, lease: Lease) -> None:
         """The job is done: its thread is free, and the next claim reports it."""
         finish = Finish(lease.fence, seconds=self.keeper.seconds(lease.fence))
+        self.keeper.no_redelivery(lease.fence)  # a renewal beside its report would find it lost
         with self._lock:
             self._finishes.append(finish)
             self._claim_ahead.record(time.monotonic() - lease.received_monotonic)
@@ -130,6 +131,7 @@ class Claims:
 
     def reject(self, lease: Lease, *, reason: str, details: str = "") -> None:
         """Move the job to the dead letters of its workspace."""
+        self.keeper.no_redelivery(lease.fence)
         try:
             with translated_errors:
                 self.core.reject(lease, reason=reason, details=details)
