@@ -59,8 +59,18 @@ class CeleryRunner(Runner):
         options = what.get("options") or {}
         headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
         found = Call(task, args, kwargs, headers, headers)
+        if type(what) is not dict:  # an entry of beat_schedule stops no worker from starting
+            self._check_arguments(task, args, kwargs)
         call = {"task": task, "args": args, "kwargs": kwargs, "options": options}
         return task, call, workspace_of(found, self._core.settings.workspace_from)
+
+    def _check_arguments(self, name: str, args: Any, kwargs: Any) -> None:
+        task = self._app.tasks.get(name)
+        try:
+            if task is not None and task.typing:  # as its publish does
+                task.__header__(*args, **kwargs)
+        except TypeError as error:
+            raise ConfigurationError(f"schedule of task {name}: {error}") from None
 
     @contextmanager
     def together(self) -> Iterator[None]:

@@ -194,6 +194,8 @@ def test_bad_input(make_app: Make) -> None:
         put("n", note.s({1, 2}), workspace="acme", every=5)
     with pytest.raises(ConfigurationError, match="schedule name must be a str"):
         put(7, note.s("a"), workspace="acme", schedule=Schedule(every=5))  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"task note: note\(\) missing"):
+        put("n", note.s(), workspace="acme", every=5)
     assert schedules_of(app).list() == []
     with pytest.raises(ConfigurationError, match="not fairqueue"):
         schedules_of(Celery(broker="memory://", set_as_current=False))
