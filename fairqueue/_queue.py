@@ -214,6 +214,8 @@ class FairQueue(Operators):
         job, admission = self._checked(new, is_new=is_new)
         within = wait_seconds(self.settings, block_seconds)
         publish = partial(self._publish, job, admission, within_seconds=within)
+        if admission.on_unavailable == "raise":
+            return JobId(publish())
         return JobId(*self.outages.publish_many([(job, admission)], lambda: [publish()]))
 
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:

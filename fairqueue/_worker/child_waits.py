@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from fairqueue._context import JobContext, running_job
 from fairqueue._later import explained, rows
@@ -24,8 +24,6 @@ from fairqueue.errors import FairQueueError
 from fairqueue.operate.blocked_waits import note_wait
 
 log = logging.getLogger("fairqueue.waits")
-
-T = TypeVar("T")
 
 REMEMBERED = 1000
 
@@ -68,9 +66,12 @@ class ChildWaits:
         """Remember what was sent, and where; ``name`` is its id in its framework."""
         of = str(workspace or core.settings.default_workspace)
         by = core if running_job(core.store) is not None else None
-        _remember(self._sent, name, Sent(by, of, queue, task, job))
+        self._sent[name] = Sent(by, of, queue, task, job)
         if keyed:
-            _remember(self._keyed, name, job)
+            self._keyed[name] = job
+        for table in (self._sent, self._keyed):
+            if len(table) > REMEMBERED:
+                table.popitem(last=False)
 
     def sent(self, name: str) -> Sent | None:
         """Return what was sent under an id; None: nothing here, or 1,000 others since."""
@@ -133,12 +134,6 @@ class ChildWaits:
         if shard is not None and shard.is_leased(job.fence):
             note_wait(shard, rows.BlockedWait(*known, text))
         return True
-
-
-def _remember(table: OrderedDict[str, T], name: str, what: T) -> None:
-    table[name] = what
-    while len(table) > REMEMBERED:
-        table.popitem(last=False)
 
 
 def _text(job: JobContext, child: Sent, found: explained.Why) -> str | None:

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from celery.canvas import Signature
-
 from fairqueue import ConfigurationError, FairQueue, Schedule
 from fairqueue.adapters import Core, Due, Placed, Runner, Schedules, Ticker
 from fairqueue_celery._channel.broker import queue_of
@@ -59,7 +57,7 @@ class CeleryRunner(Runner):
             )
         task, args, kwargs = what["task"], what.get("args") or (), what.get("kwargs") or {}
         options, known = what.get("options") or {}, self._app.tasks.get(task)
-        is_put = isinstance(what, Signature)  # beat itself starts with entries that cannot be sent
+        is_put = type(what) is not dict  # beat itself starts with entries that cannot be sent
         if is_put and known is not None and known.typing:
             try:
                 known.__header__(*args, **kwargs)
