@@ -211,12 +211,11 @@ class FairQueue(Operators):
         self, new: NewJob, *, is_new: bool | None = None, block_seconds: float | None = None
     ) -> JobId:
         """Publish one job; ``is_new``: its id was never sent (None: if it is made here)."""
-        job, admission = self._checked(new, is_new=is_new)
-        within = wait_seconds(self.settings, block_seconds)
-        publish = partial(self._publish, job, admission, within_seconds=within)
-        if admission.on_unavailable == "raise":
+        pair = self._checked(new, is_new=is_new)
+        publish = partial(self._publish, *pair, wait_seconds(self.settings, block_seconds))
+        if pair[1].on_unavailable == "raise":
             return JobId(publish())
-        return JobId(*self.outages.publish_many([(job, admission)], lambda: [publish()]))
+        return JobId(*self.outages.publish_many([pair], lambda: [publish()]))
 
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
@@ -225,7 +224,7 @@ class FairQueue(Operators):
             self.registry.refuse(*pair)
         return pair
 
-    def _publish(self, job: Job, admission: Admission, *, within_seconds: float) -> Published:
+    def _publish(self, job: Job, admission: Admission, within_seconds: float) -> Published:
         store = self._connected()
         self._ask_provider(job.workspace)
         try:
@@ -257,9 +256,8 @@ class FairQueue(Operators):
         """
         pairs = [self._checked(new) for new in jobs]
         pairs = as_one_group(pairs) if all_or_none else pairs
-        within = wait_seconds(self.settings, block_seconds)
+        publish = partial(self._publish_many, pairs, wait_seconds(self.settings, block_seconds))
         try:
-            publish = partial(self._publish_many, pairs, within_seconds=within)
             outcomes = self.outages.publish_many(pairs, publish)
         except PublishInterrupted as error:
             error.outcomes = tuple(map(_outcome, error.outcomes))
@@ -270,7 +268,7 @@ class FairQueue(Operators):
         return [_outcome(outcome) for outcome in outcomes]
 
     def _publish_many(
-        self, pairs: Sequence[tuple[Job, Admission]], *, within_seconds: float = 0.0
+        self, pairs: Sequence[tuple[Job, Admission]], within_seconds: float = 0.0
     ) -> list[Published | FairQueueError]:
         store = self._connected()
         for workspace in {job.workspace for job, _ in pairs}:
