@@ -133,11 +133,13 @@ def test_all_dead_letters_are_replayed_in_order(world: World) -> None:
 def test_dead_letters_are_kept_for_a_time(world: World) -> None:
     """Older ones are dropped gradually; live jobs are never touched."""
     world.configure(dead_letter_seconds=60.0, authoritative=True)
-    kill_jobs(world, 3)
+    first, *_ = kill_jobs(world, 3)
     world.publish(delay_seconds=1e6)
     waiting = world.publish()
     world.pass_time(50)
     assert world.row().dead == 3
+    world.clock.advance(11)  # none is dropped yet, and none is shown
+    assert world.dead() == world.store.dead_letters("a", job_id=first) == []
     world.pass_time(30)
     assert (world.row().dead, world.row().scheduled) == (0, 1)
     assert ids(world.worker().take(5)) == [waiting]

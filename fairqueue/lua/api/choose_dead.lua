@@ -30,16 +30,18 @@ local function rank_of(key, score, member)
 end
 
 local function ids_behind(name, died, last)
+  local key = K.dead_letters_by_age(name)
   if id ~= '' then
-    left = left - call('ZCARD', K.dead_letters_by_age(name))
+    left = left - call('ZCARD', key)
     local ids = {}
     for _, one in ipairs(DeadLetters.named(name, id)) do
-      insert(ids, one)
-      insert(ids, 'inf')
+      if tonumber(call('ZSCORE', key, one) or 0) >= oldest then
+        insert(ids, one)
+        insert(ids, 'inf')
+      end
     end
     return ids
   end
-  local key = K.dead_letters_by_age(name)
   local first, is_there = rank_of(key, died, last)
   first = max(is_there and first + 1 or first, call('ZCOUNT', key, '-inf', '(' .. num(oldest)))
   local ends = min(first + left, call('ZCOUNT', key, '-inf', until_then))
