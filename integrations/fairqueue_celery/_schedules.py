@@ -58,7 +58,7 @@ class CeleryRunner(Runner):
         task, args, kwargs = what["task"], what.get("args") or (), what.get("kwargs") or {}
         options, known = what.get("options") or {}, self._app.tasks.get(task)
         is_put = type(what) is not dict  # beat itself starts with entries that cannot be sent
-        if is_put and known is not None and known.typing:
+        if is_put and known is not None and known.typing and hasattr(known, "__header__"):
             try:
                 known.__header__(*args, **kwargs)
             except TypeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dramatiq import Actor, Message
+from dramatiq import Message
 from dramatiq.broker import Broker
 from dramatiq.common import q_name
 from dramatiq.results import ResultFailure, ResultMissing, Results
@@ -25,7 +25,7 @@ class Children:
 
     def call(self, task: Any, args: Any, kwargs: Any) -> tuple[Any, str, str]:
         """Make a message of it."""
-        if not isinstance(task, Actor | Message):
+        if not (isinstance(task, Message) or hasattr(task, "message")):  # a class may be an actor
             raise ConfigurationError(f"a child is an actor or a message, not {task!r:.80}")
         message = task if isinstance(task, Message) else task.message()
         message = message.copy(args=(*message.args, *args), kwargs={**message.kwargs, **kwargs})

@@ -345,8 +345,9 @@ class HeldLeases:
             self._keeper.forget(held.fence)  # else a renewal on its way would find it lost
             try:
                 self._return(held)
-            except FairQueueError:
-                self._renew(held, redeliver=False, deadline=deadline)
+            except BaseException:
+                if deadline is not None and not held.lost:  # what was withdrawn stays lost
+                    self._renew(held, redeliver=False, deadline=deadline)
                 with self._lock:
                     self._returns.append(held)
                 raise
