@@ -62,7 +62,7 @@ class CeleryRunner(Runner):
             try:
                 known.__header__(*args, **kwargs)
             except TypeError as error:
-                raise ConfigurationError(f"task {task} cannot be called so: {error}") from None
+                raise ConfigurationError(f"task {task} takes other arguments: {error}") from None
         headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
         found = Call(task, args, kwargs, headers, headers)
         call = {"task": task, "args": args, "kwargs": kwargs, "options": options}

@@ -158,6 +158,22 @@ def test_what_goes_back_is_not_changed_any_more(
     assert core.claim(["q"]).leases
 
 
+def test_what_must_not_begin_stays_lost_when_it_cannot_go_back(
+    leases: HeldLeases, held: HeldLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process may still have it: it must not find a lease that is renewed again."""
+
+    def away(*_: Any, **_how: Any) -> None:
+        raise StoreUnavailable("away")
+
+    leases.withdraw(held)
+    monkeypatch.setattr(leases._core, "release", away)
+    with pytest.raises(StoreUnavailable):
+        leases.release(held)
+    assert deadlines.is_lost(held.fence)
+    assert leases._keeper.deadline(held.fence) is None
+
+
 class Free(Claims):
     """Claims for a pool of nine processes, which acks jobs of the task `early` before they run."""
 

@@ -175,6 +175,21 @@ def test_declared_schedules_have_an_owner(make_app: Make) -> None:
         assert row.owner == owner
 
 
+def test_a_task_that_is_a_class(make_app: Make) -> None:
+    """Celery cannot tell which arguments it takes, and sends it all the same."""
+    app = make_app()
+
+    class Report(app.Task):  # type: ignore[name-defined]
+        name = "report"
+
+        def run(self) -> None:
+            """Never runs."""
+
+    task = app.register_task(Report())
+    schedules_of(app).put("n", task.s(), workspace="acme", every=5)
+    assert [row.task for row in schedules_of(app).list()] == ["report"]
+
+
 def test_the_cleanup_of_a_backend(make_app: Make, tmp_path: Path) -> None:
     """As beat adds it, where the backend does not forget by itself."""
     assert beat_entries(make_app()) == {}
@@ -190,7 +205,7 @@ def test_bad_input(make_app: Make) -> None:
     for what in (chain(note.s("a"), note.s("b")), note, "note"):
         with pytest.raises(ConfigurationError, match="signature of one task"):
             put("n", what, workspace="acme", every=5)
-    with pytest.raises(ConfigurationError, match=r"task note cannot be called so: .* argument"):
+    with pytest.raises(ConfigurationError, match=r"task note takes other arguments: .* argument"):
         put("n", note.s(), workspace="acme", every=5)
     with pytest.raises(ConfigurationError, match="must be JSON"):
         put("n", note.s({1, 2}), workspace="acme", every=5)
