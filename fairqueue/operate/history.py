@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 
 from fairqueue._claim.presence import Presence
@@ -22,6 +23,7 @@ from fairqueue.messages import MOST_ERROR, masked
 
 WRITE_EVERY_SECONDS = 1.0
 IDLE_ROUNDS = 10
+TIMEOUT_SECONDS = 5.0
 Lines = list[str]
 MOST_WAITING = 2000
 """Jobs that a process has not written yet; older ones are left out."""
@@ -45,7 +47,7 @@ class History:
         """Whether an adapter notes the runs, and not :meth:`fairqueue.FairQueue.ack`."""
         self._writer = BackgroundWriter[str](
             "history",
-            lambda: nullcontext(self._write),
+            self._opened,
             every_seconds=WRITE_EVERY_SECONDS,
             idle_rounds=IDLE_ROUNDS,
             most=MOST_WAITING,
@@ -102,9 +104,18 @@ class History:
         if not self.is_of_adapter:
             self.note(job, outcome, seconds, error)
 
-    def _write(self, lines: Lines) -> None:
+    @contextmanager
+    def _opened(self) -> Iterator[Callable[[Lines], None]]:
+        """Open a store for a native thread: greenlets must not meet its connections."""
+        store = self._connected().clone(timeout_seconds=TIMEOUT_SECONDS)
+        try:
+            yield partial(self._write, store)
+        finally:
+            store.close()
+
+    def _write(self, store: StoreBase, lines: Lines) -> None:
         while lines:
-            self._connected().note_lines("jobs", lines[:AT_ONCE], self._most)
+            store.note_lines("jobs", lines[:AT_ONCE], self._most)
             del lines[:AT_ONCE]
 
     def flush(self) -> None:

@@ -111,6 +111,7 @@ def test_what_a_write_has_left_is_written_later(
             raise StoreUnavailable("away")
         note(what, lines, count)
 
+    monkeypatch.setattr(world.store, "clone", lambda **_: world.store)
     monkeypatch.setattr(world.store, "note_lines", fail_later)
     with pytest.raises(StoreUnavailable):
         history.flush()
