@@ -222,6 +222,9 @@ class Engine(ABC):
         """Return the server's durability; None: not known, or the keys are in this process."""
         return None
 
+    def refuse_unconfirmed(self) -> None:  # noqa: B027 - keys in this process have no replicas
+        """Raise StoreUnavailable if too few replicas confirm a write."""
+
     def remarks(self) -> Iterator[Remark]:
         """Yield remarks about the server; none if the keys are in this process."""
         yield from ()

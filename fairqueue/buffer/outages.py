@@ -86,9 +86,10 @@ class Outages:
                 self._stopped.set()
             for spool in self._spools:
                 spool.close()
-            if self._sender is not None:
-                self._sender.close()
+            sender = self._sender
             self._begin()
+        if sender is not None:  # without the lock: it may log, and let other greenlets run
+            sender.close()
 
     # A publish
 
@@ -295,6 +296,7 @@ def _probed(shard: Store) -> Exception | None:
     probe.engine.is_probe = True
     try:
         refuse_if_full([probe])
+        probe.engine.refuse_unconfirmed()
     except Exception as error:  # noqa: BLE001 - the caller tells them apart
         return error
     finally:

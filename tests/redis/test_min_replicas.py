@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Settings, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, Outcome, Settings, StoreUnavailable
 from fairqueue.testing import EmbeddedServer
 from tests.nodes import MovedName, moved_name
 from tests.system.ledger import wait_for
@@ -69,6 +70,25 @@ def test_a_publish_is_repeated_by_another_process(name: MovedName) -> None:
             with pytest.raises(StoreUnavailable, match=r"0 of min_replicas=1.*the primary has it"):
                 queue.publish(b"x", queue="q", workspace="w", job_id="two")
         name.replica.thaw()
+
+
+def test_buffered_jobs_wait_for_the_replica(name: MovedName, tmp_path: Path) -> None:
+    """No publish waits for a replica that is known to be silent; none is refused by then."""
+    url = f"redis://127.0.0.1:{name.primary.port}/0"
+    how = {"on_unavailable": "buffer", "buffer_path": tmp_path}
+    settings = Settings.load({"min_replicas": 1, "replica_wait_seconds": 0.1, **how})
+    with FairQueue(url, settings=settings) as queue:
+        queue.publish(b"x", queue="q", workspace="w")
+        name.replica.freeze()
+        queue.publish(b"x", queue="q", workspace="w")
+        slowest, until = 0.0, time.monotonic() + 4.0
+        while (began := time.monotonic()) < until:
+            assert queue.publish(b"x", queue="q", workspace="w").outcome is Outcome.BUFFERED
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.05)
+        assert slowest < 0.1
+        name.replica.thaw()
+        wait_for(lambda: not queue.buffered and not [*tmp_path.iterdir()])
 
 
 @pytest.mark.usefixtures("_traced_or_not")

@@ -263,7 +263,11 @@ class Confirmation:
     def ensure(self) -> None:
         """Raise TooFewReplicas if replicas were missing at the last write, and still are."""
         if self._are_missing:
-            self._wire.exchange(self.packed, read=partial(self._look, sent=False))
+            self.ask()
+
+    def ask(self) -> None:
+        """Raise TooFewReplicas if replicas are missing now."""
+        self._wire.exchange(self.packed, read=partial(self._look, sent=False))
 
     def read(self, connection: Any) -> Any:
         """Read the reply, and those of the commands behind it, so that none is left over."""

@@ -145,6 +145,12 @@ class RedisEngine(Engine):
             read = self.client.response_callbacks.get(name)
             return read(reply) if read else reply
 
+    def refuse_unconfirmed(self) -> None:
+        """Raise StoreUnavailable if fewer than ``min_replicas`` confirm a write."""
+        if self._confirmation is not None:
+            with self._guarded():
+                self._confirmation.ask()
+
     def dump(self, *, payloads: bool = True) -> Iterator[Entry]:
         """Read every key of the namespace, page by page, records first.
 
