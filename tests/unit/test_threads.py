@@ -82,6 +82,25 @@ def publish():
 for _ in range(4):
     spawn(publish)
 """
+MEMORY = """
+import sys
+from fairqueue import FairQueue
+from fairqueue._threads import start_native
+
+queue = FairQueue("memory://gevent")
+ended = []
+
+
+def publish():
+    for _ in range(100):
+        queue.publish(b"", queue="q", workspace="w")
+    ended.append(1)
+
+
+for _ in range(2):
+    start_native(publish, name="keeper")
+    spawn(publish)
+"""
 ALL_END = """
 for _ in range(200):
     if len(ended) == 4:
@@ -89,6 +108,7 @@ for _ in range(200):
     sleep(0.05)
 sys.exit(f"{len(ended)} of 4 ended")
 """
+SCRIPTS = {"log": ALL_LOG, "steps": STEPS, "buffer": BUFFER, "memory": MEMORY}
 PATCHED = {
     "gevent": """
 from gevent import monkey, sleep, spawn
@@ -104,10 +124,10 @@ native_sleep = eventlet.patcher.original("time").sleep
 }
 
 
-@pytest.mark.parametrize("script", [ALL_LOG, STEPS, BUFFER], ids=["log", "steps", "buffer"])
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 @pytest.mark.parametrize("library", PATCHED)
 def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
-    """Where they log beside native threads, take steps of one task at once, or meet an outage."""
+    """Where they log or publish beside native threads, take steps at once, or meet an outage."""
     needs(library)
     script = PATCHED[library] + script + ALL_END
     command = [sys.executable, "-W", "ignore", "-c", script]

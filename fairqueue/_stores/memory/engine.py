@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import threading
 import time
 import weakref
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -23,6 +22,7 @@ from fairqueue._stores.library import Library, Read, read_source
 from fairqueue._stores.memory.commands import NAMES, Commands, ScoreText, score_text
 from fairqueue._stores.memory.values import CommandError, List, Set, Values
 from fairqueue._stores.memory.waiter import MemoryWaiter, Tokens
+from fairqueue._threads import native_lock
 from fairqueue.errors import ConfigurationError
 
 Script = Callable[..., Any]
@@ -110,7 +110,7 @@ class Database:
         random: Random | None = None,
         score_text: ScoreText = score_text,
     ) -> None:
-        self.lock = threading.RLock()
+        self.lock = native_lock(reentrant=True)  # held by native threads, too; no greenlet yields
         self.values = Values(clock)
         self.tokens = Tokens(self.values, self.lock)
         self.breaker = CircuitBreaker()

@@ -6,6 +6,8 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 from fairqueue._stores.memory.values import List, Values
 from fairqueue._stores.waiter import SLACK_SECONDS, Waiter
@@ -15,7 +17,7 @@ from fairqueue._utils import is_readable
 class Tokens:
     """Gives each token to the waiter that has waited longest for it, as BLPOP does."""
 
-    def __init__(self, values: Values, lock: threading.RLock) -> None:
+    def __init__(self, values: Values, lock: AbstractContextManager[Any]) -> None:
         self.values, self.lock = values, lock
         self._waiting: list[MemoryWaiter] = []
 
