@@ -176,13 +176,13 @@ class Claims:
             logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
             self.stop_waiting()
         with self._call_lock:
-            left = self._deliver_ahead(most)
+            delivered = self._deliver_ahead(most)
             if self._call_is_due():
                 seconds = self._call()
-                left = self._deliver_ahead(left)
+                delivered += self._deliver_ahead(None if most is None else most - delivered)
                 if seconds is not None and self.queues:
                     self._wait(seconds)  # behind the delivery, which a job waits for
-            return left != most
+            return delivered > 0
 
     def _end_runs(self) -> None:
         """End what was cancelled, is lost and will be redelivered, or is not in the pool."""
@@ -192,11 +192,14 @@ class Claims:
             if self._leases.end_run is not None:
                 self._leases.end_run(held)
 
-    def _deliver_ahead(self, most: int | None) -> int | None:
-        left = -1 if most is None else most
-        while left and (self.deliver_next() or (self._ack_ahead() and self.deliver_next())):
-            left -= 1
-        return None if most is None else left
+    def _deliver_ahead(self, most: int | None) -> int:
+        """Deliver what a process is free for, at most so many; return how many."""
+        delivered = 0
+        while delivered != most and (
+            self.deliver_next() or (self._ack_ahead() and self.deliver_next())
+        ):
+            delivered += 1
+        return delivered
 
     def deliver_next(self) -> bool:
         """Deliver a job that was claimed ahead, if a process is free; one that needs no ack now."""

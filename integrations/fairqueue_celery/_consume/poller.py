@@ -13,7 +13,7 @@ from kombu.transport.redis import MultiChannelPoller
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease
-from fairqueue_celery._consume.pool import worker_on
+from fairqueue_celery._consume.pool import is_told_to_stop, worker_on
 
 
 class Poller(MultiChannelPoller):
@@ -41,11 +41,14 @@ class Poller(MultiChannelPoller):
         super().get(callback, timeout=timeout)
 
     def _step_all(self, claims: list[Claims]) -> bool:
-        """Whether a job was delivered; what its consumer acked at once is reported at once."""
-        return sum(self._step(each) for each in claims) > 0
-
-    def _step(self, claims: Claims) -> bool:
+        """Whether to return: a job was delivered, or the worker's loop must see that it stops."""
         in_worker = worker_on(self._transport) is not None
+        if in_worker and is_told_to_stop():
+            return True
+        return sum(self._step(each, in_worker=in_worker) for each in claims) > 0
+
+    def _step(self, claims: Claims, *, in_worker: bool) -> bool:
+        """Whether a job was delivered; what its consumer acked at once is reported at once."""
         if self._delivered_at and not in_worker:
             claims.took(time.monotonic() - self._delivered_at)  # until it came for the next
         begun = time.monotonic()

@@ -12,6 +12,7 @@ import pytest
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import kill_clients
 from tests.system.ledger import wait_for
+from tests.system.needs import needs
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
@@ -65,6 +66,20 @@ def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> N
     ended = len(shop.ledger.lines("end"))
     assert ended == len(shop.ledger.lines("start"))
     assert (shop.running("ada"), shop.row("ada").waiting) == (0, 10 - ended)
+
+
+@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
+def test_a_green_pool_starts_no_job_after_a_warm_stop(shop: Any, pool: str) -> None:
+    """Celery sees the signal only between two waits of its loop, for an event or a job."""
+    needs(pool)
+    publisher = shop.open(pool, 4)
+    for n in range(40):
+        publisher.send("work_late", n, kwargs={"seconds": 0.6}, workspace="ada")
+    shop.ledger.wait("start", 4)
+
+    assert shop.workers[0].stop() == 0
+    assert len(shop.ledger.lines("start")) == len(shop.ledger.lines("end")) == 4
+    assert shop.row("ada").waiting == 36
 
 
 def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
