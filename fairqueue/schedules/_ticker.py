@@ -108,9 +108,8 @@ class Runner:
         """Give the schedules that this process declares."""
         return ()
 
-    def placed(self, name: str, what: Any) -> Placed:
+    def placed(self, name: str, task: str, call: dict[str, Any], workspace: Any) -> Placed:
         """Return the place of a schedule that this process declares."""
-        task, call, workspace = self.call_of(what)
         workspace = workspace or self._core.settings.default_workspace
         return Placed(self.names[-1], workspace, name, task, call)
 

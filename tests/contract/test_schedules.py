@@ -36,7 +36,8 @@ class Declaring(Runner):
     def __init__(self, queue: FairQueue, names: tuple[str, ...], **when: Any) -> None:
         super().__init__(queue.schedules.core, "shop")
         self.when = when
-        self.wanted = [self.placed(name, replace(JOB, workspace="a")) for name in names]
+        call = self.call_of(replace(JOB, workspace="a"))
+        self.wanted = [self.placed(name, *call) for name in names]
 
     def declared(self) -> Any:
         """Declare them."""
