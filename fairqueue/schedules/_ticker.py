@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from time import monotonic
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid5
 
 from fairqueue._context import tick_of, ticking
 from fairqueue._keys import encode
@@ -175,7 +175,7 @@ class Ticker:
             with runner.together():
                 for row in rows:
                     try:
-                        due = _due(row, now)
+                        due = _due(row, now, shard.store_id)
                         with ticking(due.message_id, due.tick) as published:
                             if due.tick.at is not None:
                                 runner.publish(due)
@@ -199,7 +199,7 @@ def _cannot(row: StoredSchedule) -> str:
     return f"{where} has a tick that cannot be published"
 
 
-def _due(row: StoredSchedule, now: float) -> Due:
+def _due(row: StoredSchedule, now: float, store_id: str) -> Due:
     """Decide what is published of a schedule now."""
     read = json.loads(row.definition)
     when = Schedule(**read["when"])
@@ -211,7 +211,9 @@ def _due(row: StoredSchedule, now: float) -> Due:
         tick = _next_tick(row, when, now - float(row.delay))
     key = f"schedule {row.name}" if when.overlap == "skip" else None
     begins = "" if tick.at is None else tick_prefix(tick.schedule, tick.at)
-    return Due(row.workspace, row.name, read["call"], tick, key, f"{begins}{uuid4()}")
+    words = [store_id, row.workspace, row.name, row.extra, tick.at]
+    ends = uuid5(NAMESPACE_URL, json.dumps(words))  # the same, should Redis lose the publish
+    return Due(row.workspace, row.name, read["call"], tick, key, f"{begins}{ends}")
 
 
 def _next_tick(row: StoredSchedule, when: Schedule, now: float) -> Tick:

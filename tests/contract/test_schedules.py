@@ -127,7 +127,7 @@ def test_two_that_publish_the_same_tick(play: Play) -> None:
     assert play.queue.depth("q") == 0
     play.clock.advance(4)
     play.look()
-    late = _due(row, BEGIN + 10)
+    late = _due(row, BEGIN + 10, "store")
     play.queue.publish_many([NewJob(b"x", queue="q", workspace="a", tick=late.tick)])
     assert not play.store.change_schedule("a", "n", "advance", late.tick)
     assert play.ticks() == [10]
@@ -368,6 +368,26 @@ def test_all_data_is_lost(play: Play) -> None:
     play.clock.advance(60)
     play.look(ticker)
     assert play.jobs() == [("x", 120)]
+
+
+def test_a_tick_whose_publish_is_lost_comes_again_under_its_id(play: Play) -> None:
+    """As in a failover: its job has the same id, and its steps the same keys."""
+    engine, ids = play.store.engine, set[str]()
+    for name in ("n", "m"):
+        play.put(name, every=10)
+    records = {
+        name: engine.command("HGET", engine.keys.key("schedules", "a"), name) for name in "nm"
+    }
+    play.clock.advance(10)
+    for _ in range(2):
+        play.look()
+        ids |= {lease.job.id for lease in play.queue.claim(["q"], 9).leases}
+        for entry in list(engine.dump(payloads=False)):
+            engine.command("DEL", entry.key)
+        for name, record in records.items():
+            engine.command("HSET", engine.keys.key("schedules", "a"), name, record)
+            engine.command("ZADD", engine.keys.key("schedule_times"), 1, f"core a {name}")
+    assert len(ids) == 2
 
 
 def test_a_record_that_cannot_be_read(play: Play) -> None:
