@@ -6,7 +6,7 @@ import json
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from time import monotonic
 from typing import Any, NamedTuple
@@ -182,21 +182,23 @@ class Ticker:
                         if not published:  # no job, or on a queue without fairqueue
                             shard.change_schedule(due.workspace, due.name, "advance", due.tick)
                     except Exception as error:  # noqa: BLE001 - the others go on
-                        self._log(_cannot(row), error)
+                        self._failed(shard, row, error)
         except StoreUnavailable:
             raise
         except CapacityExceeded as error:  # the store has noted that
             log.debug("ticks were refused: %s", error)
         except FairQueueError as error:
             if len(rows) == 1:
-                self._log(_cannot(rows[0]), error)
+                self._failed(shard, rows[0], error)
             for row in rows if len(rows) > 1 else ():  # one of them holds up no other
                 self._publish(runner, shard, [row], now)
 
-
-def _cannot(row: StoredSchedule) -> str:
-    where = f"schedule {row.name!r} of workspace {row.workspace!r}"
-    return f"{where} has a tick that cannot be published"
+    def _failed(self, shard: Store, row: StoredSchedule, error: Exception) -> None:
+        where = f"schedule {row.name!r} of workspace {row.workspace!r}"
+        self._log(f"{where} has a tick that cannot be published", error)
+        tick = _tick(row, row.next if row.extra == "-" else row.extra, None, None)
+        with suppress(FairQueueError):
+            shard.change_schedule(row.workspace, row.name, "fail", tick)
 
 
 def _due(row: StoredSchedule, now: float, store_id: str) -> Due:

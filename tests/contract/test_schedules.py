@@ -420,6 +420,7 @@ def test_a_definition_that_no_worker_can_compute(play: Play) -> None:
     play.clock.advance(100)
     play.look()
     assert {name for name, _ in play.jobs()} == {"m"}
+    assert play.row("n").outcome == "failed"
     about = [one.text for one in play.queue.doctor.checkup().remarks if one.about == "schedules"]
     assert len(about) == 1
     assert "'n' of workspace 'a'" in about[0]
@@ -438,6 +439,7 @@ def test_a_tick_that_is_refused_holds_up_no_other(
     with caplog.at_level("ERROR", "fairqueue.schedules"):
         play.pass_seconds(20)
     assert play.jobs() == [("m", 10), ("m", 20), ("o", 10), ("o", 20)]
+    assert [play.row("n", "b").outcome, play.row("m").outcome] == ["failed", "published"]
     assert "schedule 'n' of workspace 'b' has a tick that cannot be published" in caplog.text
 
 
