@@ -87,7 +87,7 @@ class Runner:
         checked(replace(what, workspace=place), settings, MissingWorkspace(settings))
         kept = {name: getattr(what, name) for name in KEPT}
         kept["payload"] = b64encode(what.payload).decode()
-        return what.task or what.queue, kept, what.workspace
+        return what.task, kept, what.workspace
 
     @contextmanager
     def together(self) -> Iterator[None]:
