@@ -356,8 +356,8 @@ class ScheduleRow:
     last: float | None
     """The last tick that was published or skipped."""
     outcome: str
-    """What became of the last tick: ``"published"``, ``"skipped"`` (``overlap="skip"``, and an
-    earlier one waits or runs), ``"full"`` (a capacity refused it), ``"missed"``, or empty."""
+    """What became of the last tick: ``"published"``, ``"skipped"`` (an earlier one waits or runs),
+    ``"full"`` (no capacity), ``"failed"`` (a worker's log says why), ``"missed"``, or empty."""
     missed: int
     """How many ticks just before it were not published, since they were too late."""
     paused: bool

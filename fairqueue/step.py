@@ -62,9 +62,9 @@ def run(name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     hold the value; ConfigurationError outside a job.
     """
     steps, started = _of_run(name), time.monotonic()
-    if steps.is_kept(name):
-        return steps.value(name)
     with steps.begun(name):
+        if steps.is_kept(name):
+            return steps.value(name)
         return steps.keep(name, function(*args, **kwargs), started)
 
 
@@ -75,9 +75,9 @@ async def run_async(
     import asyncio  # noqa: PLC0415 - most programs need none
 
     steps, started = _of_run(name), time.monotonic()
-    if await asyncio.to_thread(steps.is_kept, name):
-        return steps.value(name)
     with steps.begun(name):
+        if await asyncio.to_thread(steps.is_kept, name):
+            return steps.value(name)
         value = await function(*args, **kwargs)
         return await asyncio.to_thread(steps.keep, name, value, started)
 
@@ -145,7 +145,7 @@ class _Steps:
         self._framework: InPlace = (job.children or InPlace)()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
         self._lock = threading.Lock()  # of greenlets, too: it is held during calls
-        self._begun: set[str] = set()
+        self._begun: dict[str, object] = {}
         self._kept: Any = {} if job.store is None else None
 
     def is_kept(self, name: str) -> bool:
@@ -154,28 +154,28 @@ class _Steps:
             raise self._lost()
         with self._lock:
             self._read()
-            if name in self._begun:
-                raise StepRepeated(
-                    f"{self._name} has two steps {name!r} in one run: name each by what it works "
-                    "on, such as f'row {row.id}'"
-                )
-            names = self._begun.union(each for each in self._kept if "\n" not in each)
-            if name not in names and len(names) >= MOST_STEPS:
+            kept = {each for each in self._kept if "\n" not in each}
+            if name not in kept and len(kept.union(self._begun)) > MOST_STEPS:
                 raise StepTooLarge(
                     f"step {name!r} of {self._name} is one too many: at most {MOST_STEPS:,} are "
                     "kept; let each do more, or split the task"
                 )
-            self._begun.add(name)
-            self.counts["kept"] += name in self._kept
-            return name in self._kept
+            self.counts["kept"] += name in kept
+            return name in kept
 
     @contextmanager
     def begun(self, name: str) -> Iterator[None]:
-        """Let a step that raises inside be called again in the same run."""
+        """Take the name for this run; a step that raises or is cancelled inside gives it back."""
+        mine = object()
+        if self._begun.setdefault(name, mine) is not mine:
+            raise StepRepeated(
+                f"{self._name} has two steps {name!r} in one run: name each by what it works on, "
+                "such as f'row {row.id}'"
+            )
         try:
             yield
         except BaseException:
-            self._begun.discard(name)
+            del self._begun[name]
             raise
 
     def value(self, name: str) -> Any:
@@ -215,8 +215,8 @@ class _Steps:
 
     def send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool = False) -> Child:
         """Send a child, unless a run has noted that, or its result is there."""
-        self.is_kept(name)
         with self.begun(name):
+            self.is_kept(name)
             return self._child(name) or self._send(name, task, args, kwargs, awaited=awaited)
 
     def _send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool) -> Child:

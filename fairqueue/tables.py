@@ -272,7 +272,7 @@ SCHEDULES = (
     _name("schedule", "name"),
     _name("due", "schedule", empty=""),
     _name("zone", "tz", empty="", is_wide=True),
-    _name("task", "task", empty="", is_wide=True),
+    _name("task", "task", empty=NOTHING, is_wide=True),
     Column("next", _next_tick, hover=lambda row: row.next, kind="time"),
     Column("last", _last_tick, kind="time", is_wide=True),
     Column("outcome", _outcome, kind="state"),

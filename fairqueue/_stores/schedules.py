@@ -94,7 +94,8 @@ class ScheduleStore(OperatorStore):
     ) -> bool:
         """Do one of ``pause``, ``resume``, ``trigger`` and ``remove``; False: there is none.
 
-        ``advance``: go on to the tick that follows without a job, if it is at this one.
+        If it is at this tick, ``advance``: go on to the one that follows without a job;
+        ``fail``: note that it cannot be published.
         """
         named = {"workspace": encode(workspace), "schedule": encode(schedule)}
         text = "" if tick is None else tick.text()

@@ -6,11 +6,11 @@ import json
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from time import monotonic
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid5
 
 from fairqueue._context import tick_of, ticking
 from fairqueue._keys import encode
@@ -87,7 +87,7 @@ class Runner:
         checked(replace(what, workspace=place), settings, MissingWorkspace(settings))
         kept = {name: getattr(what, name) for name in KEPT}
         kept["payload"] = b64encode(what.payload).decode()
-        return what.task or what.queue, kept, what.workspace
+        return what.task, kept, what.workspace
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -108,9 +108,8 @@ class Runner:
         """Give the schedules that this process declares."""
         return ()
 
-    def placed(self, name: str, what: Any) -> Placed:
+    def placed(self, name: str, task: str, call: dict[str, Any], workspace: Any) -> Placed:
         """Return the place of a schedule that this process declares."""
-        task, call, workspace = self.call_of(what)
         workspace = workspace or self._core.settings.default_workspace
         return Placed(self.names[-1], workspace, name, task, call)
 
@@ -176,31 +175,33 @@ class Ticker:
             with runner.together():
                 for row in rows:
                     try:
-                        due = _due(row, now)
+                        due = _due(row, now, shard.store_id)
                         with ticking(due.message_id, due.tick) as published:
                             if due.tick.at is not None:
                                 runner.publish(due)
                         if not published:  # no job, or on a queue without fairqueue
                             shard.change_schedule(due.workspace, due.name, "advance", due.tick)
                     except Exception as error:  # noqa: BLE001 - the others go on
-                        self._log(_cannot(row), error)
+                        self._failed(shard, row, error)
         except StoreUnavailable:
             raise
         except CapacityExceeded as error:  # the store has noted that
             log.debug("ticks were refused: %s", error)
         except FairQueueError as error:
             if len(rows) == 1:
-                self._log(_cannot(rows[0]), error)
+                self._failed(shard, rows[0], error)
             for row in rows if len(rows) > 1 else ():  # one of them holds up no other
                 self._publish(runner, shard, [row], now)
 
+    def _failed(self, shard: Store, row: StoredSchedule, error: Exception) -> None:
+        where = f"schedule {row.name!r} of workspace {row.workspace!r}"
+        self._log(f"{where} has a tick that cannot be published", error)
+        tick = _tick(row, row.next if row.extra == "-" else row.extra, None, None)
+        with suppress(FairQueueError):
+            shard.change_schedule(row.workspace, row.name, "fail", tick)
 
-def _cannot(row: StoredSchedule) -> str:
-    where = f"schedule {row.name!r} of workspace {row.workspace!r}"
-    return f"{where} has a tick that cannot be published"
 
-
-def _due(row: StoredSchedule, now: float) -> Due:
+def _due(row: StoredSchedule, now: float, store_id: str) -> Due:
     """Decide what is published of a schedule now."""
     read = json.loads(row.definition)
     when = Schedule(**read["when"])
@@ -212,7 +213,9 @@ def _due(row: StoredSchedule, now: float) -> Due:
         tick = _next_tick(row, when, now - float(row.delay))
     key = f"schedule {row.name}" if when.overlap == "skip" else None
     begins = "" if tick.at is None else tick_prefix(tick.schedule, tick.at)
-    return Due(row.workspace, row.name, read["call"], tick, key, f"{begins}{uuid4()}")
+    words = [store_id, row.workspace, row.name, row.extra, tick.at]
+    ends = uuid5(NAMESPACE_URL, json.dumps(words))  # the same, should Redis lose the publish
+    return Due(row.workspace, row.name, read["call"], tick, key, f"{begins}{ends}")
 
 
 def _next_tick(row: StoredSchedule, when: Schedule, now: float) -> Tick:

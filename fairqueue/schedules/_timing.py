@@ -80,7 +80,10 @@ class Schedule:
             if value is not None:
                 object.__setattr__(self, name, seconds_from_zero(name, value))
         for name in ("grace", "spread"):
-            object.__setattr__(self, name, seconds_from_zero(name, getattr(self, name)))
+            value = getattr(self, name)
+            object.__setattr__(self, name, seconds_from_zero(name, value))
+            if value < 0:
+                raise ConfigurationError(f"{name} must be at least 0 seconds, not {value:g}")
 
     def _check_zone(self) -> None:
         try:

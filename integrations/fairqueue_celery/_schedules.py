@@ -49,6 +49,17 @@ class CeleryRunner(Runner):
         self._declared: list[tuple[Placed, Schedule]] = []
 
     def call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
+        """Keep what a call puts, if the task takes these arguments."""
+        task, call, workspace = self._call_of(what)
+        known = self._app.tasks.get(task)
+        if known is not None and known.typing and hasattr(known, "__header__"):
+            try:
+                known.__header__(*call["args"], **call["kwargs"])
+            except TypeError as error:
+                raise ConfigurationError(f"task {task} takes other arguments: {error}") from None
+        return task, call, workspace
+
+    def _call_of(self, what: Any) -> tuple[str, dict[str, Any], Any]:
         """Keep a task's name, arguments and options; its workspace is found as for a publish."""
         if not isinstance(what, dict) or "task" not in what or what.get("subtask_type"):
             raise ConfigurationError(
@@ -56,13 +67,7 @@ class CeleryRunner(Runner):
                 "task begin a chain or group"
             )
         task, args, kwargs = what["task"], what.get("args") or (), what.get("kwargs") or {}
-        options, known = what.get("options") or {}, self._app.tasks.get(task)
-        is_put = type(what) is not dict  # beat itself starts with entries that cannot be sent
-        if is_put and known is not None and known.typing and hasattr(known, "__header__"):
-            try:
-                known.__header__(*args, **kwargs)
-            except TypeError as error:
-                raise ConfigurationError(f"task {task} takes other arguments: {error}") from None
+        options = what.get("options") or {}
         headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
         found = Call(task, args, kwargs, headers, headers)
         call = {"task": task, "args": args, "kwargs": kwargs, "options": options}
@@ -103,7 +108,7 @@ class CeleryRunner(Runner):
     def _read(self, name: str, entry: dict[str, Any]) -> tuple[Placed, Schedule]:
         try:
             when = _when(self._app, entry["schedule"], relative=entry.get("relative") or False)
-            return self.placed(name, {**entry, "subtask_type": None}), when
+            return self.placed(name, *self._call_of(entry)), when  # as beat, unchecked
         except ConfigurationError as error:
             raise ConfigurationError(f"beat_schedule[{name!r}]: {error}") from None
 

@@ -52,4 +52,4 @@ class DramatiqRunner(Runner):
         for actor in list(self._broker.actors.values()):
             when = actor.options.get(SCHEDULE)
             if when is not None:
-                yield self.placed(actor.actor_name, actor.message()), when
+                yield self.placed(actor.actor_name, *self.call_of(actor.message())), when

@@ -36,7 +36,8 @@ class Declaring(Runner):
     def __init__(self, queue: FairQueue, names: tuple[str, ...], **when: Any) -> None:
         super().__init__(queue.schedules.core, "shop")
         self.when = when
-        self.wanted = [self.placed(name, replace(JOB, workspace="a")) for name in names]
+        call = self.call_of(replace(JOB, workspace="a"))
+        self.wanted = [self.placed(name, *call) for name in names]
 
     def declared(self) -> Any:
         """Declare them."""
@@ -126,7 +127,7 @@ def test_two_that_publish_the_same_tick(play: Play) -> None:
     assert play.queue.depth("q") == 0
     play.clock.advance(4)
     play.look()
-    late = _due(row, BEGIN + 10)
+    late = _due(row, BEGIN + 10, "store")
     play.queue.publish_many([NewJob(b"x", queue="q", workspace="a", tick=late.tick)])
     assert not play.store.change_schedule("a", "n", "advance", late.tick)
     assert play.ticks() == [10]
@@ -369,6 +370,26 @@ def test_all_data_is_lost(play: Play) -> None:
     assert play.jobs() == [("x", 120)]
 
 
+def test_a_tick_whose_publish_is_lost_comes_again_under_its_id(play: Play) -> None:
+    """As in a failover: its job has the same id, and its steps the same keys."""
+    engine, ids = play.store.engine, set[str]()
+    for name in ("n", "m"):
+        play.put(name, every=10)
+    records = {
+        name: engine.command("HGET", engine.keys.key("schedules", "a"), name) for name in "nm"
+    }
+    play.clock.advance(10)
+    for _ in range(2):
+        play.look()
+        ids |= {lease.job.id for lease in play.queue.claim(["q"], 9).leases}
+        for entry in list(engine.dump(payloads=False)):
+            engine.command("DEL", entry.key)
+        for name, record in records.items():
+            engine.command("HSET", engine.keys.key("schedules", "a"), name, record)
+            engine.command("ZADD", engine.keys.key("schedule_times"), 1, f"core a {name}")
+    assert len(ids) == 2
+
+
 def test_a_record_that_cannot_be_read(play: Play) -> None:
     """It is set aside and named; others go on. A time that is lost is set again."""
     for name in ("n", "m", "o"):
@@ -399,6 +420,7 @@ def test_a_definition_that_no_worker_can_compute(play: Play) -> None:
     play.clock.advance(100)
     play.look()
     assert {name for name, _ in play.jobs()} == {"m"}
+    assert play.row("n").outcome == "failed"
     about = [one.text for one in play.queue.doctor.checkup().remarks if one.about == "schedules"]
     assert len(about) == 1
     assert "'n' of workspace 'a'" in about[0]
@@ -417,6 +439,7 @@ def test_a_tick_that_is_refused_holds_up_no_other(
     with caplog.at_level("ERROR", "fairqueue.schedules"):
         play.pass_seconds(20)
     assert play.jobs() == [("m", 10), ("m", 20), ("o", 10), ("o", 20)]
+    assert [play.row("n", "b").outcome, play.row("m").outcome] == ["failed", "published"]
     assert "schedule 'n' of workspace 'b' has a tick that cannot be published" in caplog.text
 
 

@@ -344,7 +344,7 @@ class Moves(RuleBasedStateMachine):
         _, _, due = self.both("due_schedules", ("core",), n)
         for row in due:
             now = self.look().now
-            tick = due_tick(row, now).tick
+            tick = due_tick(row, now, "store").tick
             if tick.at is None:
                 self.both("change_schedule", row.workspace, row.name, "advance", tick)
                 continue

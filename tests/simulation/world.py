@@ -247,7 +247,7 @@ class World:
             )
             for row in rows:
                 yield
-                tick = _due(row, now).tick
+                tick = _due(row, now, "store").tick
                 self.serial += 1
                 at = f"tick {row.workspace} {tick.at or 0:.0f} {self.serial}"
                 job = Job(at, row.workspace, "q1", "t1", b"x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,14 @@ from types import ModuleType
 from typing import Any
 
 import dramatiq
+import httpx
 import pytest
 from celery import Celery
 from dramatiq.brokers.stub import StubBroker
 
 import fairqueue_dramatiq
 from fairqueue.testing import EmbeddedServer, embedded_redis
+from fairqueue_celery import queue_of
 from tests.celery_state import kept
 from tests.pages import DOCS, PAGES, blocks, label
 
@@ -72,3 +75,17 @@ def test_the_python_of_a_page_runs(
     with kept():
         for block in blocks(page, "python"):
             exec(compile(block.replace(ADDRESS, server.tcp_address), str(page), "exec"), names)
+
+
+def test_a_request_of_the_quickstart(names: dict[str, Any]) -> None:
+    """It publishes a task of its workspace."""
+    (block,) = (each for each in blocks(DOCS / "quickstart.md", "python") if "FastAPI()" in each)
+    exec(block, names)
+
+    async def order() -> httpx.Response:
+        to_web = httpx.ASGITransport(names["web"])
+        async with httpx.AsyncClient(transport=to_web, base_url="http://shop") as client:
+            return await client.post("/renders?page=1", headers={"X-Org": "ada"})
+
+    task = asyncio.run(order()).json()["task"]
+    assert queue_of(names["app"]).job(task, workspace="ada")

@@ -197,6 +197,7 @@ def test_schedules(shell: Shell, queue: FairQueue) -> None:
     assert text.splitlines()[2].split()[:5] == ["acme", "\\x1b[2J", "every", "60", "s"]
     (row,) = shell.json("schedules", "--workspace", "globex")["schedules"]
     assert (row["schedule"], row["tz"], row["paused"]) == ("0 2 * * *", "UTC", False)
+    assert row["task"] == ""  # as its job has it
     for action in ("pause", "resume", "trigger", "remove"):
         done = shell.json("schedules", action, "n", "--workspace", "globex")
         assert done == {"name": "n", "workspace": "globex", "done": True}

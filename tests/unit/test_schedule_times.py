@@ -126,6 +126,8 @@ def test_late_ticks(how: dict[str, object], hours: int) -> None:
         ({"cron": "* * * * *", "tz": "Europe/Atlantis"}, "tzdata"),
         ({"every": 5, "tz": "Mars/X"}, "there is no time zone"),
         ({"every": 0.5}, "at least 1 second"),
+        ({"every": 5, "grace": -1}, "grace must be at least 0 seconds, not -1"),
+        ({"every": 5, "spread": -0.5}, "spread must be at least 0 seconds, not -0.5"),
         ({"every": "soon"}, "every must be a finite number of seconds"),
         ({"every": 5, "overlap": "replace"}, "overlap must be one of queue, skip"),
         ({"every": 5, "catch_up": "most"}, "catch_up must be one of none, once, all"),

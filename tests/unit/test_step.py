@@ -24,6 +24,7 @@ from fairqueue import (
     step,
 )
 from fairqueue.adapters import run_context, run_stand_in
+from tests.system.ledger import wait_for
 
 KIB = 1024
 
@@ -191,6 +192,23 @@ def test_a_coroutine_function() -> None:
         )
 
     assert asyncio.run(act()) == [1, 2]
+
+
+def test_a_coroutine_that_is_cancelled_gives_its_name_back(job: JobContext) -> None:
+    """While the first look reads, in a thread that cannot be stopped, and while it runs."""
+    store, answers = Store(), threading.Event()
+    job.store = lambda: answers.wait(10) and store
+
+    async def act() -> Any:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(step.run_async("one", asyncio.sleep, 0), 0.05)
+        answers.set()
+        await asyncio.to_thread(wait_for, lambda: store.calls)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(step.run_async("one", asyncio.sleep, 10), 0.05)
+        return await step.run_async("one", asyncio.sleep, 0, "slept")
+
+    assert asyncio.run(act()) == "slept"
 
 
 def test_threads_of_one_task() -> None:

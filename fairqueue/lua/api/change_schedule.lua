@@ -1,18 +1,21 @@
--- Pause, resume, trigger or remove a schedule, or let it go on to another tick without a job.
+-- Pause, resume, trigger or remove a schedule, go on from a tick without a job, or note it failed.
 -- ARGV now workspace schedule how tick
 -- ROUTE workspace
 -- RETURNS 1, or 0 where there is none, or it does not expect this tick
--- tick: with the last of these, see state/schedules.lua
+-- tick: with the last two of these, see state/schedules.lua
 local _, workspace, name, how, tick = unpack(ARGV)
 
 Shard.refuse_moved(workspace)
 local r
-if how == 'advance' then r = Schedules.expecting(workspace, tick)
+if tick ~= '' then r = Schedules.expecting(workspace, tick)
 else r = Schedules.read(workspace, name) end
 if not r then return 0 end
 if how == 'advance' then
   local known = r.at ~= '-' and 'published' or match(r.outcome, '^[^/]*')
   Schedules.advance(r, r.at == '-' and r.missed ~= '0' and 'missed' or known)
+elseif how == 'fail' then
+  r.outcome = 'failed'
+  Schedules.write(r)
 elseif how == 'remove' then
   Schedules.drop(r)
 else

@@ -205,8 +205,9 @@ def test_bad_input(make_app: Make) -> None:
     for what in (chain(note.s("a"), note.s("b")), note, "note"):
         with pytest.raises(ConfigurationError, match="signature of one task"):
             put("n", what, workspace="acme", every=5)
-    with pytest.raises(ConfigurationError, match=r"task note takes other arguments: .* argument"):
-        put("n", note.s(), workspace="acme", every=5)
+    for what in (note.s(), dict(note.s())):
+        with pytest.raises(ConfigurationError, match=r"task note takes other arguments: .* argum"):
+            put("n", what, workspace="acme", every=5)
     with pytest.raises(ConfigurationError, match="must be JSON"):
         put("n", note.s({1, 2}), workspace="acme", every=5)
     with pytest.raises(ConfigurationError, match="schedule name must be a str"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -149,27 +150,24 @@ def family(ran: Ran, open_app: OpenApp, socket_url: str, namespace: str) -> Cele
             raise self.retry(countdown=0) from error
         ran.append("end")
 
-    _awaiting_in_vain(family, leaf, ran)
     return family
 
 
-def _awaiting_in_vain(family: Celery, leaf: Any, ran: Ran) -> None:
-    @family.task(name="shop.early", shared=False)
-    def early() -> None:
-        try:
-            step.invoke("leaf", leaf, 1)
-        except fairqueue.ConfigurationError as error:
-            ran.append(str(error))
+def refusal(app: Celery, ask: Callable[[], object], *, acks_late: bool = True) -> str:
+    """Ask for this in a task; return the error."""
+    told: list[str] = []
 
-    @family.task(name="shop.silent", shared=False, acks_late=True)
-    def silent() -> None:
-        leaf.ignore_result = True
+    @app.task(name="shop.asks", shared=False, acks_late=acks_late)
+    def asks() -> None:
         try:
-            step.invoke("leaf", leaf, 1)
+            ask()
         except fairqueue.ConfigurationError as error:
-            ran.append(str(error))
-        finally:
-            leaf.ignore_result = False
+            told.append(str(error))
+
+    with working(app), fairqueue.workspace("acme"):
+        asks.delay()
+        wait_for(lambda: told)
+    return told[0]
 
 
 def test_three_levels_at_a_limit_of_one(
@@ -254,51 +252,34 @@ def test_a_canvas_of_parents(family: Celery, ran: Ran) -> None:
         wait_for(lambda: [0, 1] in ran, seconds=25)
 
 
-def test_what_cannot_wait_is_told_before_anything_is_sent(family: Celery, ran: Ran) -> None:
+@pytest.mark.parametrize(
+    ("acks_late", "text"), [(False, "set acks_late=True"), (True, "and ignore_result=False on")]
+)
+def test_what_cannot_wait_is_told_before_anything_is_sent(
+    family: Celery, ran: Ran, acks_late: bool, text: str
+) -> None:
     """A task that is acked early, and a child without a result."""
-    with working(family), fairqueue.workspace("acme"):
-        family.tasks["shop.early"].delay()
-        family.tasks["shop.silent"].delay()
-        wait_for(lambda: len(ran) == 2)
-        assert "set acks_late=True" in ran[0]
-        assert "and ignore_result=False on" in ran[1]
+    leaf = family.tasks["shop.leaf"]
+    leaf.ignore_result = acks_late
+    assert text in refusal(family, lambda: step.invoke("leaf", leaf, 1), acks_late=acks_late)
+    assert ran == []
 
 
 def test_an_app_without_a_result_backend(
-    open_app: OpenApp, socket_url: str, namespace: str, ran: Ran
+    open_app: OpenApp, socket_url: str, namespace: str
 ) -> None:
     """The child is named, and not sent."""
     app = open_app(socket_url)
     app.conf.task_default_queue = f"q-{namespace}"
-
-    @app.task(name="shop.asks", shared=False, acks_late=True)
-    def asks() -> None:
-        try:
-            step.invoke("leaf", asks.s())
-        except fairqueue.ConfigurationError as error:
-            ran.append(str(error))
-
-    with working(app), fairqueue.workspace("acme"):
-        asks.delay()
-        wait_for(lambda: ran)
-    assert "shop.asks stores no result that another process can read: set result_backend" in ran[0]
+    told = refusal(app, lambda: step.invoke("leaf", app.tasks["shop.asks"]))
+    assert "shop.asks stores no result that another process can read: set result_backend" in told
     assert queue_of(app).depth(app.conf.task_default_queue) == 0
 
 
-def test_only_a_task_is_a_child(family: Celery, ran: Ran) -> None:
+def test_only_a_task_is_a_child(family: Celery) -> None:
     """Its name alone is not: a worker may not have it."""
-
-    @family.task(name="shop.named", shared=False, acks_late=True)
-    def named() -> None:
-        try:
-            step.send("leaf", "shop.leaf", 1)
-        except fairqueue.ConfigurationError as error:
-            ran.append(str(error))
-
-    with working(family), fairqueue.workspace("acme"):
-        named.delay()
-        wait_for(lambda: ran)
-        assert "a child is a task or a signature, not 'shop.leaf'" in ran[0]
+    told = refusal(family, lambda: step.send("leaf", "shop.leaf", 1))
+    assert "a child is a task or a signature, not 'shop.leaf'" in told
 
 
 def test_eager_mode_runs_children_in_place(family: Celery, ran: Ran) -> None:

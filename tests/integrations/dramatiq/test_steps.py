@@ -96,6 +96,30 @@ def test_three_levels_at_a_limit_of_one(broker: StubBroker, start: Start) -> Non
     wait_for(lambda: queue_of(broker).depth("default", running=True) == 0)
 
 
+def test_a_class_is_parent_and_child(broker: StubBroker, start: Start) -> None:
+    """As an instance of ``Actor`` is."""
+    broker.add_middleware(Results(backend=StubBackend()))
+    ran: list[int] = []
+
+    class Leaf(dramatiq.GenericActor):
+        class Meta:
+            store_results = True
+
+        def perform(self, n: int) -> int:
+            ran.append(n)
+            return 2 * n
+
+    class Report(dramatiq.GenericActor):
+        def perform(self) -> None:
+            step.send("one", Leaf, 1)
+            ran.append(step.invoke("two", Leaf, 2) + step.result("one"))
+
+    start(broker)
+    Report.send()
+    wait_for(lambda: len(ran) > 2)
+    assert sorted(ran) == [1, 2, 6]
+
+
 def test_a_child_without_a_result_is_told_before_it_is_sent(
     broker: StubBroker, start: Start
 ) -> None:
