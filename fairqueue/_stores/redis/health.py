@@ -12,18 +12,21 @@ from fairqueue._later import rows
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.replicas import Replicas
 from fairqueue.plain import counted
 
 PINGS = 20
 SLOW_SECONDS = 0.01
 CLOCK_SECONDS = 1.0
+SILENT_SECONDS = 3.0
+"""A replica reports each second; one that was silent for longer does not confirm in time."""
 FULL, ALMOST_FULL = 0.95, 0.8
 FREE = "see whose jobs fill it (fairqueue stats --top 5), purge or drain those, or raise it"
 
 Info = Mapping[str, Any]
 
 
-def remarks(client: Any) -> Iterator[Remark]:
+def remarks(client: Any, replicas: Replicas = Replicas()) -> Iterator[Remark]:  # noqa: B008
     """Yield remarks about the server, and about what it refuses to tell."""
     try:
         info: Info = client.info()
@@ -33,6 +36,7 @@ def remarks(client: Any) -> Iterator[Remark]:
     else:
         yield Remark(Level.INFO, "server", _name(info))
         yield from (*_persistence(info), *_memory(info), *_clients(info), *_eviction(info))
+        yield from _replicas(info, replicas)
     yield from (*_clock(client), *_latency(client))
 
 
@@ -126,6 +130,25 @@ def _eviction(info: Info) -> Iterator[Remark]:
         what = "results may be missing" if level is Level.WARNING else "jobs may be lost"
         text = f"evicted since its start: {counted(evicted, 'key')}; {what}"
         yield Remark(level, "eviction", text)
+
+
+def _replicas(info: Info, wanted: Replicas) -> Iterator[Remark]:
+    """Say whether enough replicas can confirm a write."""
+    if not wanted.least or "connected_slaves" not in info:
+        return
+    connected = int(info["connected_slaves"])
+    told = [info.get(f"slave{n}", {}) for n in range(connected)]
+    longest = max(SILENT_SECONDS, wanted.seconds)
+    ready = sum(one.get("state") == "online" and int(one["lag"]) <= longest for one in told)
+    text = f"in step: {ready:,} of {counted(connected, 'connected replica')}"
+    level = Level.INFO
+    if ready < wanted.least:
+        level = Level.PROBLEM
+        text += (
+            f"; min_replicas is {wanted.least}, so publishes and claims are refused: bring the "
+            "replicas back, or lower min_replicas"
+        )
+    yield Remark(level, "replicas", text)
 
 
 def _clock(client: Any) -> Iterator[Remark]:
