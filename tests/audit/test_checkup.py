@@ -100,9 +100,6 @@ class Server:
     def time(self) -> tuple[int, int]:
         return int(self._clock()), 0
 
-    def ping(self) -> bool:
-        return True
-
 
 TROUBLES: list[tuple[dict[str, Any], Level, str]] = [
     ({"aof_enabled": 0}, Level.WARNING, "appendonly is off"),

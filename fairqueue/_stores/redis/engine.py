@@ -229,6 +229,7 @@ class RedisEngine(Engine):
         """Yield remarks: persistence, memory, replicas, clock, permissions and the like."""
         with self._guarded():
             yield from health.remarks(self.client, self._replicas)
+            yield from health.refused_writes(self.client, self.keys.prefix)
             for danger in self._forbidden():
                 yield Remark(Level.PROBLEM, "permissions", danger.text)
 

@@ -11,7 +11,7 @@ import redis
 from fairqueue._later import rows
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
-from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
 from fairqueue._stores.redis.replicas import Replicas
 from fairqueue.plain import counted
 
@@ -38,6 +38,17 @@ def remarks(client: Any, replicas: Replicas = Replicas()) -> Iterator[Remark]:  
         yield from (*_persistence(info), *_memory(info), *_clients(info), *_eviction(info))
         yield from _replicas(info, replicas)
     yield from (*_clock(client), *_latency(client))
+
+
+def refused_writes(client: Any, no_key: str) -> Iterator[Remark]:
+    """Say why the server refuses writes; ``no_key``: the name of a key that never exists."""
+    try:
+        client.unlink(no_key)
+    except redis.ResponseError as error:
+        if is_from_wrong_server(error):
+            raise
+        if remedy := remedy_of(error):
+            yield Remark(Level.PROBLEM, "writes", remedy)
 
 
 def memory(client: Any) -> rows.Memory | None:
@@ -168,7 +179,7 @@ def _latency(client: Any) -> Iterator[Remark]:
     times = []
     for _ in range(PINGS):
         start = time.perf_counter()
-        client.ping()
+        client.time()  # a server that cannot save refuses PING
         times.append(time.perf_counter() - start)
     middle, worst = sorted(times)[len(times) // 2] * 1e3, max(times) * 1e3
     level = Level.WARNING if middle > SLOW_SECONDS * 1e3 else Level.INFO
