@@ -49,6 +49,8 @@ def job_argument(*, required: bool = True) -> Callable[..., Any]:
 
     def fill(context: click.Context, _option: click.Parameter, task_id: str | None) -> None:
         given = {context.params["job"], task_id} - {None}
+        if "" in given:
+            raise click.UsageError("JOB and --task-id must not be empty")
         if len(given) > 1 or (required and not given):
             raise click.UsageError("pass either JOB or --task-id")
         context.params["job"] = given.pop() if given else None

@@ -136,7 +136,7 @@ class DeadLetters:
         """Return one dead letter; None: there is none of this id. Of several queues: the first."""
         name = check_name("workspace", workspace)
         found = self._connected().dead_letters(name, job_id=check_text("job id", job_id))
-        return found[0] if found else None
+        return found[0] if found and job_id else None
 
     def count(self, chosen: DeadFilter = EVERY) -> Sequence[DeadCount]:
         """Count the dead letters that match by reason and task, the most first."""
