@@ -55,8 +55,9 @@ def job_argument(*, required: bool = True) -> Callable[..., Any]:
             raise click.UsageError("pass either JOB or --task-id")
         context.params["job"] = given.pop() if given else None
 
+    form = "{JOB|--task-id ID}" if required else None
     return options(
-        click.argument("job", required=False, is_eager=True),
+        click.argument("job", required=False, is_eager=True, metavar=form),
         click.option("--task-id", callback=fill, expose_value=False, help=f"JOB, as {TASK_ID}."),
     )
 

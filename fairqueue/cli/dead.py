@@ -175,7 +175,7 @@ def _act(
     """Act on one job, or on all that match; what is meant must be said, and one must be there."""
     workspace = given["workspace"]
     if bool(job) == all_of_them:
-        raise click.UsageError("pass either a JOB or --all")
+        raise click.UsageError("pass a JOB, --task-id or --all")
     chosen, total = _filter(given, job), None
     where = "all workspaces" if workspace is None else printable(workspace)
     if all_of_them and not yes:

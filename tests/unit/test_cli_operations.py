@@ -149,6 +149,23 @@ def test_an_empty_namespace_is_not_the_default_one(shell: Shell) -> None:
     assert "a namespace name must not be empty" in said
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("why", "why [OPTIONS] {JOB|--task-id ID}"),
+        ("why", "pass either JOB or --task-id"),
+        ("dead show", "show [OPTIONS] {JOB|--task-id ID}"),
+        ("dead replay", "pass a JOB, --task-id or --all"),
+        ("dead purge", "pass a JOB, --task-id or --all"),
+        ("cancel", "pass a JOB or --task-id (--workspace"),
+    ],
+)
+def test_a_missing_job_is_told_how_it_may_be_given(shell: Shell, command: str, told: str) -> None:
+    """By its id, and by that of its framework."""
+    text = shell.run(*command.split(), code=2).output
+    assert told in " ".join(text.split())
+
+
 def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
     """Each scope separately; resume lists the other pauses."""
     queue.publish(b"", queue="q", workspace="acme")
