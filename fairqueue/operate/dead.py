@@ -128,7 +128,10 @@ class DeadLetters:
         )
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
-        """Return a page of a workspace's dead letters, oldest first, from position ``start``."""
+        """Return a page of a workspace's dead letters, oldest first, from position ``start``.
+
+        It reads those before it, too: to page through many, pass the cursor of :meth:`look`.
+        """
         name = check_name("workspace", workspace)
         return self._connected().dead_letters(name, start=start, count=count)
 
