@@ -55,7 +55,7 @@ def test_a_restarted_redis_loses_and_repeats_nothing(
 def test_a_worker_that_is_refused_says_why_in_a_sentence(
     own_shop: Any, own_server: EmbeddedServer
 ) -> None:
-    """The traceback of a server that may lose jobs would be Celery's and ours: nobody's to mend."""
+    """The traceback would be of Celery's frames and ours: the operator has a setting to change."""
     own_server.client().config_set("maxmemory-policy", "allkeys-lru")
     worker = own_shop.worker("-P", "threads", url=own_shop.url())
     wait_for(lambda: worker.process.poll() is not None)
