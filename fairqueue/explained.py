@@ -58,7 +58,7 @@ class QueueWorkers:
     """How many jobs they can run at once; None: not all report that."""
     last_seen: float | None
     """The last sign of life of a process that took jobs from it, also of one that is gone, by the
-    store's clock; None: none did within a day."""
+    store's clock; None: none that ended within a day did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +395,7 @@ def _no_worker(blocker: Blocker, scope: str, now: float) -> str:
         which = f"none of the {counted(blocker.used, 'process')} that take jobs from {scope} has"
         which = which if blocker.used > 1 else f"the process that takes jobs from {scope} has not"
         return f"{which} come for {ago}: busy elsewhere, stuck or gone"
-    last = "none did within a day" if ago is None else f"the last one was seen {ago} ago"
+    last = "none that ended within a day did" if ago is None else f"the last one was seen {ago} ago"
     return f"no living process takes jobs from {scope}; {last}"
 
 

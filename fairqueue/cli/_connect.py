@@ -118,7 +118,7 @@ def _open(url: str, namespace: str | None, settings: Mapping[str, Any]) -> FairQ
     if app is not None:
         core = app.find()
         return FairQueue(settings=core.settings, store=core.store, brings_limits=False)
-    options = {**settings, "namespace": namespace} if namespace else settings
+    options = {**settings, "namespace": namespace} if namespace is not None else settings
     return FairQueue(core_url(url), brings_limits=False, **options)
 
 

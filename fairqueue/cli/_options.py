@@ -49,12 +49,15 @@ def job_argument(*, required: bool = True) -> Callable[..., Any]:
 
     def fill(context: click.Context, _option: click.Parameter, task_id: str | None) -> None:
         given = {context.params["job"], task_id} - {None}
+        if "" in given:
+            raise click.UsageError("JOB and --task-id must not be empty")
         if len(given) > 1 or (required and not given):
             raise click.UsageError("pass either JOB or --task-id")
         context.params["job"] = given.pop() if given else None
 
+    form = "{JOB|--task-id ID}" if required else None
     return options(
-        click.argument("job", required=False, is_eager=True),
+        click.argument("job", required=False, is_eager=True, metavar=form),
         click.option("--task-id", callback=fill, expose_value=False, help=f"JOB, as {TASK_ID}."),
     )
 

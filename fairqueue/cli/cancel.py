@@ -44,8 +44,8 @@ def cancel(
         return _cancel_all(core, names, given, yes=yes)
     if job is None or everything or task is not None:
         raise click.UsageError(
-            "pass a JOB (--workspace and --queue are optional with it), --workspace alone, or "
-            "--all with one or more of --workspace, --queue and --task"
+            "pass a JOB or --task-id (--workspace and --queue are optional with it), --workspace "
+            "alone, or --all with one or more of --workspace, --queue and --task"
         )
     outcome = core.jobs.cancel(job, workspace=workspace, queue=queue)
     result = {"job": job, "outcome": outcome.value}

@@ -67,6 +67,11 @@ def count_(core: FairQueue, **chosen: Any) -> Answer:
 
 
 def _filter(given: Mapping[str, Any], job: str | None = None) -> DeadFilter:
+    """Read the options. An empty one, such as an unset variable of a shell, is refused."""
+    for name, text in given.items():
+        if text is not None and not text.strip():
+            option = "task-id" if name == "job_id" else name
+            raise click.UsageError(f"--{option} must not be empty: leave it out to choose any")
     return filter_of({"job_id": job, **given})
 
 
@@ -170,7 +175,7 @@ def _act(
     """Act on one job, or on all that match; what is meant must be said, and one must be there."""
     workspace = given["workspace"]
     if bool(job) == all_of_them:
-        raise click.UsageError("pass either a JOB or --all")
+        raise click.UsageError("pass a JOB, --task-id or --all")
     chosen, total = _filter(given, job), None
     where = "all workspaces" if workspace is None else printable(workspace)
     if all_of_them and not yes:

@@ -78,7 +78,7 @@ def stats(
 def _past(choice: dict[str, Any]) -> dict[str, Any] | None:
     """Take the options of ``--since`` out of the others; None: it was not given."""
     since, by = choice.pop("since"), choice.pop("by")
-    of = [Scope(kind, name) for kind in ("queue", "task") if (name := choice.pop(kind))]
+    of = [Scope(kind, name) for kind in ("queue", "task") if (name := choice.pop(kind)) is not None]
     if since is None:
         if by or of:
             raise click.UsageError("--by, --queue and --task need --since")

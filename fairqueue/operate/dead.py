@@ -128,7 +128,10 @@ class DeadLetters:
         )
 
     def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
-        """Return a page of a workspace's dead letters, oldest first, from position ``start``."""
+        """Return a page of a workspace's dead letters, oldest first, from position ``start``.
+
+        It reads those before it, too: to page through many, pass the cursor of :meth:`look`.
+        """
         name = check_name("workspace", workspace)
         return self._connected().dead_letters(name, start=start, count=count)
 
@@ -136,7 +139,7 @@ class DeadLetters:
         """Return one dead letter; None: there is none of this id. Of several queues: the first."""
         name = check_name("workspace", workspace)
         found = self._connected().dead_letters(name, job_id=check_text("job id", job_id))
-        return found[0] if found else None
+        return found[0] if found and job_id else None
 
     def count(self, chosen: DeadFilter = EVERY) -> Sequence[DeadCount]:
         """Count the dead letters that match by reason and task, the most first."""

@@ -13,6 +13,7 @@ import redis
 from fairqueue import Pause
 from fairqueue._stores.engine import Engine, Level
 from fairqueue._stores.redis import health
+from fairqueue._stores.redis.replicas import Replicas
 from fairqueue.audit import Remark
 from fairqueue.audit.checkup import of_workers, remarks
 from fairqueue.audit.looks import take_look
@@ -99,9 +100,6 @@ class Server:
     def time(self) -> tuple[int, int]:
         return int(self._clock()), 0
 
-    def ping(self) -> bool:
-        return True
-
 
 TROUBLES: list[tuple[dict[str, Any], Level, str]] = [
     ({"aof_enabled": 0}, Level.WARNING, "appendonly is off"),
@@ -123,6 +121,31 @@ def test_a_server_in_trouble_is_told(info: dict[str, Any], level: Level, text: s
     """Each with what to do, and how much it matters."""
     found = [one for one in health.remarks(Server(info)) if text in one.text]
     assert [one.level for one in found] == [level]
+
+
+def _replica(state: str = "online", lag: int = 1) -> dict[str, Any]:
+    return {"ip": "10.0.0.2", "port": 6379, "state": state, "offset": 7, "lag": lag}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "level", "text"),
+    [
+        ([_replica(), _replica(lag=30)], Level.INFO, "in step: 1 of 2 connected"),
+        ([_replica(lag=30)], Level.PROBLEM, "in step: 0 of 1 connected replica; min_replicas"),
+        ([_replica("send_bulk")], Level.PROBLEM, "in step: 0 of 1 connected replica; min"),
+        ([], Level.PROBLEM, "in step: 0 of 0 connected replicas; min"),
+    ],
+)
+def test_replicas_that_are_missing_are_told(
+    replicas: list[dict[str, Any]], level: Level, text: str
+) -> None:
+    """One counts if it is in step and was heard of lately, so it can confirm a write."""
+    info = {f"slave{n}": each for n, each in enumerate(replicas)}
+    server = Server({**info, "connected_slaves": len(replicas)})
+    (found,) = [one for one in health.remarks(server, Replicas(1)) if one.about == "replicas"]
+    assert found.level is level
+    assert found.text.startswith(text)
+    assert "replicas" not in {one.about for one in health.remarks(server)}
 
 
 def test_a_clock_that_is_off_is_told() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from fairqueue import FairQueueError, Job
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.operators import EXPORT_EACH, EXPORT_PAGE
 from fairqueue._stores.store import Store
 from tests.contract.world import Worker, World, ids, sound
 
@@ -126,6 +127,25 @@ def test_workspaces_take_turns_in_an_export(world: World, lists: Lists) -> None:
     assert sorted(found) == sorted(f"{name}{n}" for name in "abc" for n in range(25))
     for name in ("a", "b", "c"):
         assert [one for one in found if one[0] == name] == [f"{name}{n}" for n in range(25)]
+
+
+def test_more_workspaces_than_a_page_are_exported(world: World, lists: Lists) -> None:
+    """In turns: up to ten jobs of each, then the rest, each workspace's in order; all once."""
+    names = [f"w{n}" for n in range(EXPORT_PAGE + 7)]
+    for name in names:
+        for n in range(EXPORT_EACH + 2):
+            world.publish(name, f"{name}-{n}", payload=f"{name} {n}".encode())
+        world.publish(name, f"{name}-later", payload=b"later", delay_seconds=60)
+    steps = list(world.store.export_jobs("q", [(0, lists.name("l"))]))
+
+    found = [tuple(message.decode().split()) for message in lists.read("l") if message != b"later"]
+    for name in names:
+        assert [n for one, n in found if one == name] == [str(n) for n in range(EXPORT_EACH + 2)]
+    first_turns = {int(n) < EXPORT_EACH for _, n in found[: EXPORT_EACH * len(names)]}
+    assert first_turns == {True}
+    assert len(lists.read("l")) == sum(steps) == (EXPORT_EACH + 3) * len(names)
+    assert world.store.depth("q") == 0
+    assert sound(world)
 
 
 def test_imports_are_suspended_during_an_export(world: World, lists: Lists) -> None:

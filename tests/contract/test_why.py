@@ -152,7 +152,7 @@ def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
     """By what the living ones say, and since when: the last one that took it was seen then."""
     world.publish()
     no_worker = "no worker: no living process takes jobs from queue q"
-    assert explain_blocker(only(world), 0) == f"{no_worker}; none did within a day"
+    assert explain_blocker(only(world), 0) == f"{no_worker}; none that ended within a day did"
     world.store.heartbeat("w1", "", "", queues=["mail", "q"], slots=2)
     assert why(world).blockers == ()
     seen = world.clock()
@@ -169,6 +169,15 @@ def test_a_queue_that_no_worker_takes_is_named_at_once(world: World) -> None:
     assert found.used == 0
     assert found.since == pytest.approx(seen, abs=0.01)
     assert explain_blocker(found, world.clock()).endswith("; the last one was seen 1 m 05 s ago")
+
+
+def test_a_queue_that_a_living_worker_took_until_now(world: World) -> None:
+    """As after Celery's ``cancel_consumer``: what is said of others is of those that ended."""
+    world.store.heartbeat("w1", "", "", queues=["q", "mail"], slots=2)
+    world.store.heartbeat("w1", "", "", queues=["mail"], slots=2)
+    world.publish()
+    told = "no living process takes jobs from queue q; none that ended within a day did"
+    assert explain_blocker(only(world), world.clock()).endswith(told)
 
 
 def test_workers_that_do_not_come_are_counted(world: World) -> None:

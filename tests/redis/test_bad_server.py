@@ -6,7 +6,7 @@ import contextlib
 import gc
 import re
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -26,6 +26,7 @@ from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.dashboard.serving import Visitor, served
 from tests.metrics.scraping import scrape
 from tests.redis.tracing import WAYS
+from tests.system.ledger import wait_for
 from tests.unit.conftest import Shell
 
 COMMANDS = {name.rstrip("_").upper() for name in NAMES}
@@ -109,6 +110,43 @@ def test_evicting_under_running_workers(
         open_to_all = app(url, authorize=lambda _: Role.OPERATOR)
         with served(open_to_all) as site, Visitor(base_url=site) as visitor:
             assert visitor.get("/").status_code == HTTPStatus.OK
+
+
+def _cannot_save(server: EmbeddedServer) -> None:
+    (server.folder / "dump.rdb").mkdir()  # in place of the file
+    client = server.client()
+    client.config_set("save", "3600 1")
+    client.bgsave()
+    wait_for(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+
+
+def _has_no_replica(server: EmbeddedServer) -> None:
+    server.client().config_set("min-replicas-to-write", 1)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [(_cannot_save, "cannot save to its disk"), (_has_no_replica, "min-replicas-to-write")],
+)
+def test_operators_of_a_server_that_refuses_writes_see_all_that_can_be_read(
+    own_server: EmbeddedServer, break_it: Callable[[EmbeddedServer], None], told: str
+) -> None:
+    """The refusal is one of the findings, of ``status``, ``doctor`` and the metrics."""
+    with FairQueue(own_server.url) as queue:
+        queue.publish(b"x", queue="q", workspace="a", task="t")
+        break_it(own_server)
+        with pytest.raises(StoreUnavailable, match=told):
+            queue.publish(b"x", queue="q", workspace="a", task="t")
+        samples = scrape(collector(queue))
+        assert samples["fairqueue_up",] == 1
+        assert samples["fairqueue_status", "writes", "problem"] == 1
+    shell = Shell(own_server.url, "fairqueue")
+    for command in ("status", "doctor"):
+        remarks = shell.json(command, code=1)["remarks"]
+        (refusal,) = [one for one in remarks if one["about"] == "writes"]
+        assert refusal["level"] == "problem"
+        assert told in refusal["text"]
+    assert shell.json("status", code=1)["waiting"] == 1
 
 
 def test_an_operator_without_a_permission(own_server: EmbeddedServer) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Outcome, Settings, StoreUnavailable
 from fairqueue.testing import EmbeddedServer
-from tests.nodes import MovedName, moved_name
+from tests.nodes import MovedName, data_node, moved_name
 from tests.system.ledger import wait_for
+from tests.unit.conftest import Shell
 
 pytestmark = pytest.mark.system
 
@@ -155,3 +158,28 @@ def test_a_call_that_only_reads_waits_for_no_replica(redis_server: EmbeddedServe
         with pytest.raises(StoreUnavailable, match="0 of min_replicas=1"):
             queue.publish(b"x", queue="q", workspace="w")
         assert time.monotonic() - begun < 2
+
+
+def test_operators_are_told_which_replicas_are_missing(name: MovedName, namespace: str) -> None:
+    """Every publish is refused then: ``status`` and ``doctor`` say so, of each server."""
+    with contextlib.closing(data_node().start()) as alone:
+        ports = name.primary.port, alone.port
+        urls = [f"redis://127.0.0.1:{port}/0?min_replicas=1" for port in ports]
+        both = Shell(f"redis://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}/0?min_replicas=1", "two")
+        good, bad = (Shell(url, namespace) for url in urls)
+
+        enough = "in step: 1 of 1 connected replica"
+        missing = "in step: 0 of 0 connected replicas; min_replicas is 1, so publishes and claims"
+        assert _of_replicas(good.json("status")) == [("info", enough)]
+        for command in ("status", "doctor"):
+            ((level, text),) = _of_replicas(bad.json(command, code=1))
+            assert level == "problem"
+            assert text.startswith(missing)
+            told = [text for _, text in _of_replicas(both.json(command, code=1))]
+            assert told[0] == f"127.0.0.1:{ports[0]}: {enough}"
+            assert told[1].startswith(f"127.0.0.1:{ports[1]}: {missing}")
+
+
+def _of_replicas(found: dict[str, Any]) -> list[tuple[str, str]]:
+    told = found["remarks"]
+    return [(one["level"], one["text"]) for one in told if one["about"] == "replicas"]

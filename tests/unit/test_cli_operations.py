@@ -108,6 +108,64 @@ def test_dead_letters_are_replayed_and_purged(shell: Shell, queue: FairQueue) ->
     assert shell.json("dead", "purge", "--all", "--yes")["purged"] == 0
 
 
+@pytest.mark.usefixtures("dead_letters")
+@pytest.mark.parametrize(
+    "option", ["task-id", "workspace", "queue", "task", "reason", "error", "since", "until"]
+)
+def test_an_empty_option_does_not_choose_all_dead_letters(
+    shell: Shell, queue: FairQueue, option: str
+) -> None:
+    """It is a shell's variable that was not set; nothing is deleted, replayed or listed."""
+    for command in ("purge --all --yes", "replay --all --yes", "list", "count"):
+        said = shell.run("dead", *command.split(), f"--{option}", "", code=2).output
+        assert f"--{option} must not be empty" in said
+    assert sum(row.count for row in queue.dead.count()) == 3
+
+
+@pytest.mark.usefixtures("dead_letters")
+@pytest.mark.parametrize("job", [[""], ["--task-id", ""]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "why",
+        "cancel",
+        "cancel --workspace acme --yes",
+        "dead show",
+        "dead replay",
+        "dead purge",
+        "dead purge --all --yes",
+    ],
+)
+def test_an_empty_job_is_none(shell: Shell, queue: FairQueue, command: str, job: list[str]) -> None:
+    """Neither the first one, nor all."""
+    assert "must not be empty" in shell.run(*command.split(), *job, code=2).output
+    assert sum(row.count for row in queue.dead.count()) == 3
+    assert queue.dead.get("a", "") is None
+
+
+def test_an_empty_namespace_is_not_the_default_one(shell: Shell) -> None:
+    """Its jobs are of another app."""
+    said = shell.run("purge", "--all", "--yes", "--namespace", "", code=2).output
+    assert "a namespace name must not be empty" in said
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("why", "why [OPTIONS] {JOB|--task-id ID}"),
+        ("why", "pass either JOB or --task-id"),
+        ("dead show", "show [OPTIONS] {JOB|--task-id ID}"),
+        ("dead replay", "pass a JOB, --task-id or --all"),
+        ("dead purge", "pass a JOB, --task-id or --all"),
+        ("cancel", "pass a JOB or --task-id (--workspace"),
+    ],
+)
+def test_a_missing_job_is_told_how_it_may_be_given(shell: Shell, command: str, told: str) -> None:
+    """By its id, and by that of its framework."""
+    text = shell.run(*command.split(), code=2).output
+    assert told in " ".join(text.split())
+
+
 def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
     """Each scope separately; resume lists the other pauses."""
     queue.publish(b"", queue="q", workspace="acme")
@@ -231,7 +289,8 @@ def test_stats_of_the_past(shell: Shell) -> None:
     text = shell.run("stats", "--since", "10m").stdout
     assert "starts/min" in text
     assert "\x1b" not in text
-    assert "Nothing happened" in shell.run("stats", "--since", "1h", "--task", "other").stdout
+    for task in ("other", ""):
+        assert "Nothing happened" in shell.run("stats", "--since", "1h", "--task", task).stdout
     for wrong in (["--by", "task"], ["--since", "1h", "--top", "3"], ["--since", "9d"]):
         shell.run("stats", *wrong, code=2)
 

@@ -232,9 +232,10 @@ class RedisEngine(Engine):
             return health.durability(self.client)
 
     def remarks(self) -> Iterator[Remark]:
-        """Yield remarks: persistence, memory, clients, clock, latency, permissions."""
+        """Yield remarks: persistence, memory, replicas, clock, permissions and the like."""
         with self._guarded():
-            yield from health.remarks(self.client)
+            yield from health.remarks(self.client, self._replicas)
+            yield from health.refused_writes(self.client, self.keys.prefix)
             for danger in self._forbidden():
                 yield Remark(Level.PROBLEM, "permissions", danger.text)
 

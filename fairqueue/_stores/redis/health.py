@@ -11,19 +11,22 @@ import redis
 from fairqueue._later import rows
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
-from fairqueue._stores.redis.errors import is_from_wrong_server
+from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
+from fairqueue._stores.redis.replicas import Replicas
 from fairqueue.plain import counted
 
 PINGS = 20
 SLOW_SECONDS = 0.01
 CLOCK_SECONDS = 1.0
+SILENT_SECONDS = 3.0
+"""A replica reports each second; one that was silent for longer does not confirm in time."""
 FULL, ALMOST_FULL = 0.95, 0.8
 FREE = "see whose jobs fill it (fairqueue stats --top 5), purge or drain those, or raise it"
 
 Info = Mapping[str, Any]
 
 
-def remarks(client: Any) -> Iterator[Remark]:
+def remarks(client: Any, replicas: Replicas = Replicas()) -> Iterator[Remark]:  # noqa: B008
     """Yield remarks about the server, and about what it refuses to tell."""
     try:
         info: Info = client.info()
@@ -33,7 +36,19 @@ def remarks(client: Any) -> Iterator[Remark]:
     else:
         yield Remark(Level.INFO, "server", _name(info))
         yield from (*_persistence(info), *_memory(info), *_clients(info), *_eviction(info))
+        yield from _replicas(info, replicas)
     yield from (*_clock(client), *_latency(client))
+
+
+def refused_writes(client: Any, no_key: str) -> Iterator[Remark]:
+    """Say why the server refuses writes; ``no_key``: the name of a key that never exists."""
+    try:
+        client.unlink(no_key)
+    except redis.ResponseError as error:
+        if is_from_wrong_server(error):
+            raise
+        if remedy := remedy_of(error):
+            yield Remark(Level.PROBLEM, "writes", remedy)
 
 
 def memory(client: Any) -> rows.Memory | None:
@@ -128,6 +143,25 @@ def _eviction(info: Info) -> Iterator[Remark]:
         yield Remark(level, "eviction", text)
 
 
+def _replicas(info: Info, wanted: Replicas) -> Iterator[Remark]:
+    """Say whether enough replicas can confirm a write."""
+    if not wanted.least or "connected_slaves" not in info:
+        return
+    connected = int(info["connected_slaves"])
+    told = [info.get(f"slave{n}", {}) for n in range(connected)]
+    longest = max(SILENT_SECONDS, wanted.seconds)
+    ready = sum(one.get("state") == "online" and int(one["lag"]) <= longest for one in told)
+    text = f"in step: {ready:,} of {counted(connected, 'connected replica')}"
+    level = Level.INFO
+    if ready < wanted.least:
+        level = Level.PROBLEM
+        text += (
+            f"; min_replicas is {wanted.least}, so publishes and claims are refused: bring the "
+            "replicas back, or lower min_replicas"
+        )
+    yield Remark(level, "replicas", text)
+
+
 def _clock(client: Any) -> Iterator[Remark]:
     before = time.time()
     seconds, micros = client.time()
@@ -145,7 +179,7 @@ def _latency(client: Any) -> Iterator[Remark]:
     times = []
     for _ in range(PINGS):
         start = time.perf_counter()
-        client.ping()
+        client.time()  # a server that cannot save refuses PING
         times.append(time.perf_counter() - start)
     middle, worst = sorted(times)[len(times) // 2] * 1e3, max(times) * 1e3
     level = Level.WARNING if middle > SLOW_SECONDS * 1e3 else Level.INFO

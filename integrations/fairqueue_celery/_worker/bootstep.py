@@ -14,6 +14,7 @@ from billiard.util import Finalize
 from celery import bootsteps, signals
 from celery.concurrency.prefork import TaskPool as PreforkPool
 from celery.worker import state
+from celery.worker.worker import logger as celery_logger
 from kombu.utils import functional
 
 from fairqueue import ConfigurationError, FairQueueError
@@ -143,6 +144,7 @@ def consumes_fairly(consumer: Any) -> bool:
 
 def _prepare_process(consumer: Any) -> None:
     """Follow the tasks of the worker that boots in this process."""
+    celery_logger.addFilter(_in_a_sentence)
     pool.register(consumer.controller)
     signals.worker_shutdown.connect(pool.forget, weak=False)
     _let_greenlets_run()
@@ -151,6 +153,14 @@ def _prepare_process(consumer: Any) -> None:
     _release_leases_at_exit()
     waits.follow()
     task.mark_bodies(consumer.app)
+
+
+def _in_a_sentence(record: logging.LogRecord) -> bool:
+    """Celery logs what ends a worker with its traceback; ours say in a sentence what to change."""
+    error = record.exc_info and record.exc_info[1]
+    if isinstance(error, ConfigurationError):
+        record.msg, record.args, record.exc_info = "Unrecoverable error: %s", (error,), None
+    return True
 
 
 def _let_greenlets_run() -> None:

@@ -53,6 +53,19 @@ def test_a_restarted_redis_loses_and_repeats_nothing(
     assert len(own_shop.ledger.lines("start")) == 9
 
 
+def test_a_worker_that_is_refused_says_why_in_a_sentence(
+    own_shop: Any, own_server: EmbeddedServer
+) -> None:
+    """The traceback would be of Celery's frames and ours: the operator has a setting to change."""
+    own_server.client().config_set("maxmemory-policy", "allkeys-lru")
+    worker = own_shop.worker("-P", "threads", url=own_shop.url())
+    wait_for(lambda: worker.process.poll() is not None)
+    assert worker.process.poll() == 1
+    log = worker.log.read_text()
+    assert "Unrecoverable error: this Redis has maxmemory-policy 'allkeys-lru' and would" in log
+    assert "Traceback" not in log
+
+
 def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> None:
     """SIGTERM: running tasks end and are acked; no lease is held, no delivery was counted."""
     publisher = shop.open()
