@@ -278,6 +278,16 @@ def test_keys_of_a_newer_format_are_refused(world: World) -> None:
     assert {entry.key: entry.value for entry in world.store.engine.dump()} == before
 
 
+def test_a_clock_that_seems_set_back_is_right_with_the_next_call(world: World) -> None:
+    """The shard adds nothing to its clock that is less than nothing."""
+    world.publish()
+    record = world.command("HGET", "shard", "record")
+    world.command("HSET", "shard", "record", record[:8] + struct.pack("<d", -5.0) + record[16:])
+    world.clock.advance(1)
+    world.reap()
+    assert sound(world)
+
+
 @pytest.mark.parametrize(
     "text", ["", "{}", "1 2 3", "0 0 0 - - 0 - 0 0 format=", "no number", None]
 )
