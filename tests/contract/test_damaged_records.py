@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from fairqueue import Pause
+from fairqueue import Limits, Pause
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import Worker, World, ids
@@ -220,6 +220,19 @@ def test_a_queue_whose_record_cannot_be_read_goes_on(world: World, record: bytes
     world.command("HSET", "shard", "queue:q", record)
     assert world.drain() == names
     assert aside(world) == {"queue q"}
+
+
+@pytest.mark.parametrize("mark", ["x.y", '3."1', "three"])
+def test_a_number_of_shards_that_cannot_be_read_stops_nothing(world: World, mark: str) -> None:
+    """The limits of this shard hold as they are stored."""
+    world.store.set_limits("total", "", Limits(concurrency=1))
+    names = world.publish_many(2)
+    world.command("HSET", "shard", "shards", mark)
+    world.command("HDEL", "shard", "settings")
+    worker = world.worker()
+    (lease,) = worker.take(2)
+    assert worker.finish(lease)
+    assert [lease.job.id, worker.take_one().job.id] == names
 
 
 @pytest.mark.parametrize("record", [b"", b"x" * 40, struct.pack("<2d", math.nan, math.nan)])
