@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from fairqueue import Pause
+from fairqueue import Limits, Pause
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError
 from tests.contract.world import Worker, World, ids
@@ -222,6 +222,19 @@ def test_a_queue_whose_record_cannot_be_read_goes_on(world: World, record: bytes
     assert aside(world) == {"queue q"}
 
 
+@pytest.mark.parametrize("mark", ["x.y", '3."1', "three"])
+def test_a_number_of_shards_that_cannot_be_read_stops_nothing(world: World, mark: str) -> None:
+    """The limits of this shard hold as they are stored."""
+    world.store.set_limits("total", "", Limits(concurrency=1))
+    names = world.publish_many(2)
+    world.command("HSET", "shard", "shards", mark)
+    world.command("HDEL", "shard", "settings")
+    worker = world.worker()
+    (lease,) = worker.take(2)
+    assert worker.finish(lease)
+    assert [lease.job.id, worker.take_one().job.id] == names
+
+
 @pytest.mark.parametrize("record", [b"", b"x" * 40, struct.pack("<2d", math.nan, math.nan)])
 def test_an_owner_whose_last_reply_cannot_be_read_goes_on(world: World, record: bytes) -> None:
     """Its next call is a new one."""
@@ -276,6 +289,16 @@ def test_keys_of_a_newer_format_are_refused(world: World) -> None:
         with pytest.raises(ConfigurationError, match=r"have format 3, .* knows format 2: upgrade"):
             act()
     assert {entry.key: entry.value for entry in world.store.engine.dump()} == before
+
+
+def test_a_clock_that_seems_set_back_is_right_with_the_next_call(world: World) -> None:
+    """The shard adds nothing to its clock that is less than nothing."""
+    world.publish()
+    record = world.command("HGET", "shard", "record")
+    world.command("HSET", "shard", "record", record[:8] + struct.pack("<d", -5.0) + record[16:])
+    world.clock.advance(1)
+    world.reap()
+    assert sound(world)
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,23 @@ def test_more_workspaces_than_a_page_are_exported(world: World, lists: Lists) ->
     assert sound(world)
 
 
+@pytest.mark.parametrize("aside", [0, 1000])
+def test_an_export_loses_no_record_that_cannot_be_read(
+    world: World, lists: Lists, aside: int
+) -> None:
+    """It is not moved: it is set aside, or stays where it is once a thousand are kept."""
+    for n in range(aside):
+        world.command("HSET", "set_aside", f"job a/q/{n}", "1 ")
+    bad = world.publish()
+    world.publish(payload=b"good")
+    world.command("HSET", ("jobs", "q"), f"a/q/{bad}", "{}")
+    assert sum(world.store.export_jobs("q", [(0, lists.name("l"))])) == 1
+    assert lists.read("l") == [b"good"]
+    left = world.command("HGET", ("jobs", "q"), f"a/q/{bad}")
+    kept = world.command("HGET", "set_aside", f"job a/q/{bad}") or b""
+    assert (left, kept[-2:]) == ((b"{}", b"") if aside else (None, b"{}"))
+
+
 def test_imports_are_suspended_during_an_export(world: World, lists: Lists) -> None:
     """Otherwise exported jobs would be imported again; this ends on request or after a while."""
     lists.push("l", b"1", b"2")

@@ -22,7 +22,7 @@ with FairQueue(url, namespace=namespace, history=10) as queue:
     queue.publish(b"", queue="q", workspace="w")
     queue.ack(queue.claim(["q"], 1).leases[0])
     while not queue.history.list():
-        queue.store.close()  # as after an outage: whoever calls next connects
+        queue.store.close()  # as after an outage: the next call connects
         sleep(0.3)
 """
 

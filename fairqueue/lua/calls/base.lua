@@ -126,5 +126,7 @@ local function open_shard(...)
   if offset > 0 then
     now = now + offset
     now_text = num(now)
+  else
+    offset = 0 -- where it was damaged
   end
 end

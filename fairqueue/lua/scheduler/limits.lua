@@ -85,7 +85,7 @@ function Limits.note()
     if call('EXISTS', K.limits_with(name)) == 1 then add(name, '1') end
   end
   if call('EXISTS', K.indexed_tasks()) == 1 then add('indexed', '1') end
-  local mark = call('HGET', K.shard(), 'shards') or ''
+  local mark = match(call('HGET', K.shard(), 'shards') or '', '^%d[%d.>]*$') or ''
   if find(mark, parts[1] and '.' or '[.>]') then add('mark', '"' .. mark .. '"') end
   local text = '{' .. concat(parts, ',') .. '}'
   Shard.put('settings', text)

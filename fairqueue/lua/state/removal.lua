@@ -7,7 +7,7 @@ function Removal.job(queue, id)
   local is_read = S.leaves_notices or hands_over or call('EXISTS', K.unique()) == 1
   local record = is_read and Jobs.read(queue, id) or ''
   if S.leaves_notices then Removal.leave_notice(queue, id, record) end
-  if hands_over then Removal.hand_over(id, record) end
+  if hands_over and not Removal.hand_over(queue, id, record) then return 0 end
   Shard.remember_ended(id)
   Enqueue.forget_keys(queue, id, record)
   return call('HDEL', K.jobs(queue), id)
@@ -28,15 +28,15 @@ function Removal.read_lists(text)
 end
 
 -- A job goes to the last list whose least priority it reaches; the other system reads them from
--- their other end.
-function Removal.hand_over(id, record)
-  if not Jobs.deliveries_of(record) then return Shard.set_aside('job', id, record or nil) end
+-- their other end. Return whether it has gone.
+function Removal.hand_over(queue, id, record)
+  if not Jobs.deliveries_of(record) then return Removal.set_aside(queue, id, record or nil) end
   local _, _, priority = Jobs.identity_of(record)
   local to
   for _, one in ipairs(S.handover_lists) do
     if tonumber(priority) >= one[1] then to = one[2] end
   end
-  call('LPUSH', to, Jobs.payload_of(record))
+  return call('LPUSH', to, Jobs.payload_of(record))
 end
 
 function Removal.lanes(ws, flow, most)

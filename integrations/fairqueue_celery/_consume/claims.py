@@ -193,7 +193,7 @@ class Claims:
                 self._leases.end_run(held)
 
     def _deliver_ahead(self, most: int | None) -> int:
-        """Deliver what a process is free for, at most so many; return how many."""
+        """Deliver up to ``most`` jobs for which a process is free; return how many."""
         delivered = 0
         while delivered != most and (
             self.deliver_next() or (self._ack_ahead() and self.deliver_next())
