@@ -208,12 +208,13 @@ def _due(row: StoredSchedule, now: float, store_id: str) -> Due:
     if row.extra != "-":
         tick = _tick(row, row.extra, float(row.extra), None)
     elif row.next == "-":
-        tick = _tick(row, row.next, None, when.after(now - float(row.delay)))
+        since = max(now - float(row.delay), float(row.last.strip("-") or 0))
+        tick = _tick(row, row.next, None, when.after(since))
     else:
         tick = _next_tick(row, when, now - float(row.delay))
     key = f"schedule {row.name}" if when.overlap == "skip" else None
     begins = "" if tick.at is None else tick_prefix(tick.schedule, tick.at)
-    words = [store_id, row.workspace, row.name, row.extra, tick.at]
+    words = [store_id, row.workspace, row.name, row.definition, row.extra, tick.at]
     ends = uuid5(NAMESPACE_URL, json.dumps(words))  # the same, should Redis lose the publish
     return Due(row.workspace, row.name, read["call"], tick, key, f"{begins}{ends}")
 

@@ -280,6 +280,21 @@ def test_put_again(play: Play) -> None:
     assert play.queue.schedules.list() == []  # the last one has passed
 
 
+def test_a_schedule_that_is_resumed_within_a_new_spread(play: Play) -> None:
+    """The tick that was published without it is not due again, though its time for that is."""
+    play.put(cron="0 * * * *")
+    play.clock.advance(3600)
+    play.look()
+    play.put(cron="0 * * * *", spread=3000)
+    play.queue.schedules.pause("n", workspace="a")
+    play.queue.schedules.resume("n", workspace="a")
+    play.look()
+    play.clock.advance(3600)
+    play.look()
+    assert play.ticks() == [3600]
+    assert play.row().next == BEGIN + 7200
+
+
 def test_spread(play: Play) -> None:
     """Ticks of different workspaces come within that many seconds, each always at the same time."""
     for n in range(30):
