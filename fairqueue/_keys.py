@@ -82,8 +82,8 @@ unique | hash | `workspace:task:key`: its queue and job, and until when (0: its 
   | three looked at with each new one; rebuild
 set_aside | hash | `kind name`: when, and the text of what could not be read; `#kind`: how many
   | an operator; 1,000 at most
-workers | hash | owner: `seen node software lease limits/digest slots more queue …`, `lease` 0 if
-  it stopped; `#digest`: its app, and the tasks that it knows, `*` if they are too many
+workers | hash | owner: `seen digest` and JSON, `lease_seconds` 0 if it stopped; `#digest`: its
+  app and tasks, as JSON
   | rebuild: a day after its last sign of life; no owner tells it
 activity seconds window | hash | `workspace queue task`: what happened to its jobs in a
   minute or an hour, packed; `*`: several; 200 at most | expires

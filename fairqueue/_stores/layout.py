@@ -130,6 +130,12 @@ def write_mark(engine: Engine, how: str, mark: Mark) -> None:
     engine.command("HDEL", key, "settings")
 
 
+def keep_mark(engine: Engine, layout: Layout, *, how: str = "HSETNX") -> None:
+    """Give one of several shards its mark again, which it has lost with its data."""
+    if engine.shard < layout.mark.most > 1:
+        write_mark(engine, how, layout.mark)
+
+
 def moves_from(engine: Engine) -> Mark | None:
     """Return the mark before a change that has not ended; None: there is none."""
     found: bytes | None = engine.command("HGET", engine.keys.key("limits"), "moves")

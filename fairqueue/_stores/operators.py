@@ -10,6 +10,7 @@ from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, e
 from fairqueue._later import rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
+from fairqueue._stores.layout import Layout, Mark, keep_mark
 from fairqueue._types import (
     Cancelled,
     DeadLetter,
@@ -51,6 +52,8 @@ class OperatorStore:
         self._clock = clock
         self._named: dict[str, float] = {}
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self.layout = Layout(Mark(1))
+        """What is known of the shards; it is the sharded store's, if this is one of several."""
 
     def _call(self, operation: str, /, **arguments: Value) -> Any:
         now = repr(self._clock()) if self._clock else ""
@@ -75,7 +78,11 @@ class OperatorStore:
         return bool(self.engine.command("HEXISTS", self.engine.keys.key("limits"), "configured"))
 
     def _call_indexed(self, operation: str, /, **arguments: Value) -> Any:
-        """Run an operation that gives limits to tasks; index their leases first if necessary."""
+        """Run an operation that gives limits to tasks; index their leases first if necessary.
+
+        One of several shards knows from its mark which limits are wider than itself.
+        """
+        keep_mark(self.engine, self.layout)
         reply = self._call(operation, **arguments)
         while isinstance(reply, list) and reply[:1] == [NOT_INDEXED]:
             for _ in self.index_tasks([task.decode() for task in reply[1:]]):

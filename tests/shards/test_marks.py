@@ -58,18 +58,23 @@ def test_a_publisher_slept_until_the_number_goes_back(
 def test_a_shard_that_has_lost_its_mark_misleads_none(
     processes: Namespace, lost: str | None
 ) -> None:
-    """Others know better, and give it theirs if it has none."""
+    """Others know better, and give it theirs if it has none, or refuses a publish."""
     queue = processes.open(FROM)
     assert queue.doctor.reshard(TO).is_done
     engine = processes.shard(0).engine
     at = engine.keys.key("shard"), "shards"
     engine.command(*(("HDEL", *at) if lost is None else ("HSET", *at, lost)))
+    engine.command("HDEL", at[0], "settings")
     name = next(n for n in NAMES if shard_of(n, FROM) == 0 != shard_of(n, TO))
     queue.publish(b"", queue="q", workspace=name)
     new = processes.open(TO)
     new.publish(b"", queue="q", workspace=name)
     assert places(processes) == {shard_of(name, TO): 2}
     assert mark_of(engine) == (Mark(TO, 1) if lost is None else Mark(FROM))
+    for home in range(TO):
+        own = next(n for n in NAMES if shard_of(n, TO) == home)
+        queue.publish(b"", queue="q", workspace=own)
+    assert mark_of(engine) == Mark(TO, 1)
     with pytest.raises(ConfigurationError, match=f"are on {TO} shards"):
         processes.open(FROM)
 

@@ -131,6 +131,24 @@ def test_a_limit_holds_over_all_shards(fleet: Fleet, stored: StoredLimits) -> No
     assert other.start() + one.start() == 1
 
 
+@pytest.mark.parametrize("lost", range(SHARDS))
+@pytest.mark.parametrize("stored", ["again", "live"])
+def test_a_limit_holds_over_all_shards_after_one_has_lost_its_data(
+    fleet: Fleet, stored: str, lost: int
+) -> None:
+    """The process that stores limits there says again that they are wider than the shard."""
+    limits = StoredLimits(total=Limits(concurrency=3, capacity=30))
+    fleet.store.configure(limits, authoritative=True)
+    process, shard = fleet.process(), fleet.store.shards[lost]
+    shard.engine.command("UNLINK", *(entry.key for entry in shard.engine.dump()))
+    if stored == "again":
+        shard.configure(limits, authoritative=False)
+    else:
+        fleet.store.set_limits("total", "", limits.total)
+    fleet.publish(5)
+    assert process.start() == 3
+
+
 def test_what_is_refused_does_not_count(fleet: Fleet) -> None:
     """Its place, its delivery and the rate of its workspace are as if it had not been tried."""
     fleet.store.set_limits("total", "", Limits(concurrency=1))

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
-from fairqueue._stores.layout import Layout, Mark, age_of, mark_of
+from fairqueue._stores.layout import Layout, Mark, age_of, keep_mark, mark_of
 from fairqueue._stores.moves import Forwarding
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
@@ -43,11 +43,11 @@ class Shards:
         layout: Layout | None = None,
     ) -> None:
         self._all, self._open = tuple(shards), open_shard
+        self.layout = layout or Layout(Mark(len(shards)))
+        """What this process knows of the shards, shared with its clones."""
         self._count()
         self._growing = threading.Lock()
         self._turns = count()
-        self.layout = layout or Layout(Mark(len(shards)))
-        """What this process knows of the shards, shared with its clones."""
 
     @property
     def shards(self) -> tuple[Store, ...]:
@@ -60,9 +60,10 @@ class Shards:
         return self._all
 
     def _count(self) -> None:
-        """Tell each engine how many servers and shards there are."""
+        """Tell each shard how many servers and shards there are."""
         shards_on = Counter(shard.engine.server for shard in self._all)
         for shard in self._all:
+            shard.layout = self.layout
             shard.engine.is_one_of_several = len(shards_on) > 1
             shard.engine.shards_on_server = shards_on[shard.engine.server]
 
@@ -158,17 +159,23 @@ class Shards:
             self._look(shards or self.shards)
 
     def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
+        """``at_all``: a shard refuses a publish, perhaps since it has lost its newest writes."""
         errors, began = Errors(), time.monotonic()
         found = list[tuple[bool, tuple[int, bool], Mark | None]]()
+        behind = list[Store]()
         for shard, mark in answers(shards, lambda shard: (shard, mark_of(shard.engine)), errors):
             found.append((self.layout.is_told(mark, shard.engine.shard), age_of(mark), mark))
             if found[-1][0] and not at_all:
                 break
+            if not found[-1][0]:
+                behind.append(shard)
         if len(self._all) == 1:
             errors.raise_first()
         if found:  # if none is to be believed, all have lost their data, or their newest writes
-            _, _, newest = max(found, key=itemgetter(0, 1))
+            is_told, _, newest = max(found, key=itemgetter(0, 1))
             self.layout.learn(newest, began)
+            for shard in behind if at_all and is_told else ():
+                keep_mark(shard.engine, self.layout, how="HSET")
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Make a call about some workspaces; while they move, try again for some 2 s.
