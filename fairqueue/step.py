@@ -26,7 +26,7 @@ from fairqueue._context import current as current_job
 from fairqueue._keys import encode
 from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._publish.must_publish import publish_until_answered
-from fairqueue._worker.children import OVER, Child, Ended, InPlace
+from fairqueue._worker.children import Child, Ended, InPlace, is_over
 from fairqueue.errors import (
     ChildLost,
     ConfigurationError,
@@ -242,8 +242,7 @@ class _Steps:
             return self.value(name)
         started, ended = time.monotonic(), self._ended(name, child)
         store: Any = self.job.store
-        of_child = {"workspace": child.workspace, "job_id": child.id, "queue": None}
-        if ended is None and store().why(**of_child).state in OVER:
+        if ended is None and is_over(store(), child):
             until = time.monotonic() + SETTLES_SECONDS
             while (ended := self._ended(name, child)) is None and time.monotonic() < until:
                 time.sleep(0.1)

@@ -70,6 +70,13 @@ class InPlace:
         return self._ended.get(child.id)
 
 
+def is_over(store: Any, child: Child) -> bool:
+    """Whether no word of a child's end will come; of one that has just died a worker's may."""
+    found = store.why(workspace=child.workspace, job_id=child.id, queue=None)
+    just_died = found.state is JobState.DEAD and found.now < found.since + POLL_SECONDS
+    return found.state in OVER and not just_died
+
+
 def wake_parent(store: Any, parent: Any) -> None:
     """Tell the parent of a child that the child has ended (for adapters).
 

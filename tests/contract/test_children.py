@@ -189,6 +189,23 @@ def test_a_result_that_is_gone(world: World) -> None:
         step.invoke("one", "child")
 
 
+def test_a_child_that_kills_its_workers_is_waited_for_until_that_is_told(world: World) -> None:
+    """A worker stores its error some seconds after its death, and wakes the parent."""
+    worker, backend = world.worker(), Backend(world)
+    world.publish("a", task="t")
+    lease = worker.take_one()
+    suspend(world, backend, lease, "one")
+    worker.reject(worker.take_one())
+    with run_of(world, lease, children=lambda: backend), pytest.raises(Suspended):
+        step.invoke("one", "child")
+    world.pass_time(POLL_SECONDS + 1)
+    with (
+        run_of(world, lease, children=lambda: backend),
+        pytest.raises(ChildLost, match="has no result"),
+    ):
+        step.invoke("one", "child")
+
+
 def test_what_was_sent_and_not_noted_is_not_sent_again(world: World) -> None:
     """By the id of its job while it lives, and by its result after that."""
     worker, backend = world.worker(), Backend(world)
