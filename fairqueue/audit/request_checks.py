@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairqueue._keys import decode
-from fairqueue.audit.view import ALMOST, Audit, Found, unequal
+from fairqueue.audit.view import ALMOST, Audit, Found, entry_of, unequal
 from fairqueue.plain import counted
 
 TURN = "turn"
@@ -19,7 +19,12 @@ def _i15_tickets_are_in_one_place(a: Audit) -> Iterator[Found]:
     }
     wanted = {(name, each, not turn) for name, each, turn in _tickets(a) if each != TURN}
     yield from unequal(
-        "requests", there, "workspaces", wanted, stray=lambda one: ("request", *one[:2])
+        "requests",
+        there,
+        "workspaces",
+        wanted,
+        stray=lambda one: ("request", *one[:2]),
+        lacking=entry_of("requests_of_workspace"),
     )
 
 

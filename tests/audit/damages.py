@@ -166,6 +166,14 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         "I3",
         _run("ZADD", ("expiring", "full"), 1.7e9 + 90, f"q 0 {TASK_NAME}:ghost"),
     ),
+    "a place of a request that is over is taken": (
+        "I15",
+        _run("ZADD", ("requests_of_workspace", "full"), 0, "p/full/1"),
+    ),
+    "a request that is over waits": (
+        "I15",
+        _run("ZADD", ("requests_of_workspace", "full"), 5, "p/full/1", -5, "turn"),
+    ),
     "a timer is lost": ("I3", _run("DEL", ("timer",))),
     "a key is unknown": ("I9", lambda e: e.command("SET", e.keys.prefix + "what:is:this", 1)),
     "a key may expire": ("I9", _run("EXPIRE", ("shard",), 1000)),

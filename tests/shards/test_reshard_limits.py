@@ -8,6 +8,8 @@ import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Lease, Scope
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.layout import Mark
+from fairqueue._stores.store import Store
 from tests.shards.conftest import Namespace
 from tests.shards.test_reshard import FROM, NAMES, TO
 
@@ -78,6 +80,28 @@ def test_a_limit_holds_while_the_number_changes(
         runs.end(LIMIT)
     assert sorted(runs.done) == sorted(put)
     assert processes.findings(to) == []
+
+
+def test_jobs_that_run_while_one_shard_becomes_several_count(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They began without permits."""
+    old = processes.open(1, total_concurrency=LIMIT)
+    for name in NAMES:
+        old.publish(b"", queue="q", workspace=name)
+    runs = Runs()
+    runs.claim(old)
+    assert len(runs.leases) == LIMIT
+    set_moves = Store.set_moves
+
+    def claim_then(shard: Store, change: Mark | None, **how: bool) -> None:
+        set_moves(shard, change, **how)
+        runs.claim(old)
+        runs.claim(processes.open(2, total_concurrency=LIMIT))
+
+    monkeypatch.setattr(Store, "set_moves", claim_then)
+    old.doctor.reshard(2, wait_seconds=0.1)
+    assert len(runs.leases) == LIMIT
 
 
 @pytest.mark.parametrize("new_engine", ["memory"], indirect=True)

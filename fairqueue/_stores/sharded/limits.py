@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from fairqueue._keys import encode
+from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.limits_text import PARTS
 from fairqueue._stores.permits import adopted, home_of, limit_of
 from fairqueue._stores.sharded.asking import Errors, answers, each
@@ -94,20 +96,25 @@ class ShardedLimits(ShardedParents, StoreBase):
             each([shard for shard in self.every if shard is not home], set_limits)
 
     def _count_running(self, scope: str, name: str, home: Store) -> None:
-        """Give permits to running jobs, which their owners renew with the leases.
+        """Under a limit that only changes, each job has its permit."""
+        if not any("concurrency" in each.limits for each in home.get_limits(scope, name)):
+            limits = [limit_of(scope, name)]
+            self.count_running(lambda slot: limits if getattr(slot, scope, "") == name else ())
 
-        Under a limit that only changes, each job has its permit. At most 1,000 jobs of each shard
-        are counted.
+    def count_running(self, limits_of: Callable[[fleets.TakenSlot], Iterable[str]]) -> None:
+        """Give permits of these limits to running jobs, which their owners renew with the leases.
+
+        At most 1,000 jobs of each shard are counted.
         """
-        if any("concurrency" in each.limits for each in home.get_limits(scope, name)):
-            return
-        pages = answers(self.every, lambda shard: shard.taken_slots()[0], Errors())
-        slots = (slot for page in pages for slot in page)
-        counted = (slot for slot in slots if getattr(slot, scope, "") == name)  # total: each
-        names = [adopted(encode(slot.owner), slot.fence) for slot in counted]
-        for at in range(0, len(names), AT_ONCE):
-            renewed = {limit_of(scope, name): names[at : at + AT_ONCE]}
-            home.permits(seconds=RENEWED_SECONDS, renewed=renewed)
+        names = defaultdict[str, list[str]](list)
+        for slots in answers(self.every, lambda shard: shard.taken_slots()[0], Errors()):
+            for slot in slots:
+                for limit in limits_of(slot):
+                    names[limit].append(adopted(encode(slot.owner), slot.fence))
+        for limit, some in names.items():
+            for at in range(0, len(some), AT_ONCE):
+                renewed = {limit: some[at : at + AT_ONCE]}
+                self.shards[home_of(limit)].permits(seconds=RENEWED_SECONDS, renewed=renewed)
 
     def _set_limits_of(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 from fairqueue._shards.placement import SHARDS_MOST
+from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.layout import (
     LOOK_EVERY_SECONDS,
     Mark,
@@ -19,6 +20,7 @@ from fairqueue._stores.layout import (
     write_mark,
 )
 from fairqueue._stores.moves import SETTINGS_AT_ONCE
+from fairqueue._stores.permits import limit_of
 from fairqueue._stores.sharded.carrier import Hold, Move, Places, Stuck
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
@@ -150,6 +152,8 @@ class Mover:
             for shard in self._new(change):
                 _give_settings(self._store.shards[0], shard)  # those that knew of no new shards set
         for shard in closed:
+            if change.shards == 1:  # what runs has no permits yet
+                self._store.count_running(_limits_over_all)
             shard.set_moves(change)
 
     def _move_all(self, found: Moved) -> None:
@@ -252,6 +256,11 @@ def _checked(store: StoreBase, to: int) -> ShardedStore:
             "each server of the URL has one at least"
         )
     return store
+
+
+def _limits_over_all(slot: fleets.TakenSlot) -> Iterator[str]:
+    """Name all limits that may be wider than a shard, under which a job runs."""
+    yield from (limit_of("total", ""), limit_of("queue", slot.queue), limit_of("task", slot.task))
 
 
 def _give_settings(source: Store, target: Store) -> None:

@@ -180,6 +180,9 @@ function RebuildFound.entry(_, kind, ...)
   local member = table.remove(names)
   local of, id = match(member, '^(%S+) (%S+)$')
   if kind == 'unreported' and id and DeadLetters.read(of, id) then return end
+  if kind == 'requests_of_workspace' then
+    return Requests.end_of(member) == 0 and Requests.drop(member) and 'removed' or nil
+  end
   local key = P .. concat({ kind, unpack(names) }, ':')
   local fence = kind == 'slots_of_queue' and call('HGET', key, member) or member
   call(TAKES_OUT[kind] or 'ZREM', key, member)
