@@ -131,8 +131,11 @@ def write_mark(engine: Engine, how: str, mark: Mark) -> None:
 
 
 def keep_mark(engine: Engine, layout: Layout, *, how: str = "HSETNX") -> None:
-    """Give one of several shards its mark again, which it has lost with its data."""
-    if engine.shard < layout.mark.most > 1:
+    """Give one of several shards its mark again, which it has lost with its data.
+
+    It is read first: a full server refuses a write that changes nothing, too.
+    """
+    if engine.shard < layout.mark.most > 1 and (how == "HSET" or mark_of(engine) is None):
         write_mark(engine, how, layout.mark)
 
 
