@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -67,7 +68,9 @@ class Outages:
 
     def _begin(self) -> None:
         self._lock = native_lock()
+        self._own: spools.Spool | None = None
         self._spools: list[spools.Spool] = []
+        """That of this process, and those that it has adopted."""
         self._rows = self._inline = 0
         self._sender: Any = None
         self._stopped: threading.Event | None = None
@@ -85,7 +88,8 @@ class Outages:
             if self._stopped is not None:
                 self._stopped.set()
             for spool in self._spools:
-                spool.close()
+                with suppress(spools.Error):
+                    spool.close()
             sender = self._sender
             self._begin()
         if sender is not None:  # without the lock: it may log, and let other greenlets run
@@ -174,9 +178,10 @@ class Outages:
                 error.args = (f"{error}; the buffer is full: {self._rows} of {most} jobs",)
                 raise error
             try:
-                if not self._spools:
-                    self._spools.append(spools.new_in(self._folder, self._store.store_id))
-                self._spools[0].put(jobs)
+                if self._own is None:  # not an adopted one, which may be damaged
+                    self._own = spools.new_in(self._folder, self._store.store_id)
+                    self._spools.append(self._own)
+                self._own.put(jobs)
             except (OSError, spools.Error) as reason:
                 error.args = (f"{error}; {self._folder} cannot keep the job: {reason}",)
                 raise error from reason
@@ -218,21 +223,38 @@ class Outages:
         of_parents = {spool.path for spool in _of_parents}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
         for path in set(found) - of_parents:
-            with suppress(spools.Error, OSError):  # it is in use, or cannot be read
+            try:
                 spool = spools.Spool(path)
-                with self._lock:
-                    if stopped is None or not stopped.is_set():
-                        self._spools.append(spool)
-                        continue
-                spool.close()
+            except (BlockingIOError, FileNotFoundError):
+                continue  # a living process has it, or has just sent it
+            except (spools.Error, OSError) as error:
+                self._tell(path, error)
+                continue
+            with self._lock:
+                if stopped is None or not stopped.is_set():
+                    self._spools.append(spool)
+                    continue
+            spool.close()
+
+    def _tell(self, path: Path, error: Exception) -> None:
+        if self._throttle.passes():
+            log.error("the buffered jobs in %s cannot be sent: %s", path, error)
 
     def send(self) -> None:
-        """Send what is kept for servers that are not away, in the order of its calls."""
+        """Send what is kept for servers that are not away, in the order of its calls.
+
+        A spool that is damaged, or whose disk takes no change, holds up no other.
+        """
         for spool in list(self._spools):
-            self._send_all(spool)
+            try:
+                self._send_all(spool)
+            except (spools.Error, OSError) as error:
+                self._tell(spool.path, error)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
+            if self._own not in self._spools:
+                self._own = None
         for spool in rows.keys() - self._spools:
             spool.close()
 

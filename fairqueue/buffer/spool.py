@@ -13,7 +13,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
@@ -40,12 +40,13 @@ SCHEMA = f"""
 """
 """The index: a publish waits while jobs are counted, or the first ones are looked for."""
 INSERT = "INSERT INTO jobs VALUES (NULL, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+SELECT = f"SELECT number, kept, refused, {JOB}, {RULES} FROM jobs"  # noqa: S608 - our own names
 DELETE = "DELETE FROM jobs WHERE number = ?"
 DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL WHERE refused IS NOT NULL"
 SENT = "UPDATE jobs SET is_new = 0 WHERE number = ?"
-WAITING = "SELECT * FROM jobs WHERE refused IS NULL AND number > ? ORDER BY number LIMIT ?"
+WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? ORDER BY number LIMIT ?"
 COUNTS = """SELECT count(*) - count(refused), count(refused), (
     SELECT kept FROM jobs WHERE refused IS NULL ORDER BY number LIMIT 1
 ) FROM jobs"""
@@ -104,7 +105,7 @@ def _key(store_id: str) -> str:
 def read_all(path: Path) -> list[Kept]:
     """Read a spool, whichever process has it."""
     with closing(_opened(path)) as db:
-        return [_read(row) for row in db.execute("SELECT * FROM jobs ORDER BY number")]
+        return [_read(row) for row in db.execute(f"{SELECT} ORDER BY number")]
 
 
 def change(path: Path, statement: str, *values: Any) -> int:
@@ -160,28 +161,38 @@ class Spool:
             self._db.executemany(statement, rows)
 
     def waiting(self, after: int) -> list[Kept]:
-        """Read the first jobs behind a number, up to a hundred, that are to be sent."""
+        """Read the first jobs behind a number, up to a hundred, that are to be sent.
+
+        Of a damaged file it returns those before the damage, and then raises sqlite3.Error.
+        """
         kept, size = list[Kept](), 0
-        with self._guard:
-            for row in self._db.execute(WAITING, (after, PUBLISHED_AT_ONCE)):
-                kept.append(_read(row))
-                size += len(kept[-1].job.payload)
-                if size >= BYTES_AT_ONCE:
-                    break
+        try:
+            with self._guard:
+                for row in self._db.execute(WAITING, (after, PUBLISHED_AT_ONCE)):
+                    kept.append(_read(row))
+                    size += len(kept[-1].job.payload)
+                    if size >= BYTES_AT_ONCE:
+                        break
+        except Error:
+            if not kept:
+                raise
         return kept
 
     def counts(self) -> tuple[int, int, float | None]:
-        """Return how many jobs wait and were refused, and when the first was kept."""
-        with self._guard:
-            found: tuple[int, int, float] = self._db.execute(COUNTS).fetchone()
-        return found
+        """Return how many jobs wait and were refused, and when the first was kept.
+
+        A spool that is damaged counts as one refused job.
+        """
+        with self._guard, suppress(Error):
+            found: tuple[int, int, float | None] = self._db.execute(COUNTS).fetchone()
+            return found
+        return 0, 1, None
 
     def close(self) -> None:
         """Leave it to another process; one that is empty is removed."""
         try:
-            with self._guard:
+            with self._guard, closing(self._db):
                 is_empty = self._db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is None
-                self._db.close()
             if is_empty:
                 for end in (".spool", ".spool-wal", ".spool-shm", ".lock"):
                     self.path.with_suffix(end).unlink(missing_ok=True)

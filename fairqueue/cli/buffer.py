@@ -38,6 +38,7 @@ def buffer(core: FairQueue, *, path: Path, action: str, job: str | None, yes: bo
 
 
 def _list(path: Path) -> Answer:
+    unread = list[Path]()
     rows: list[dict[str, Any]] = [
         {
             "job_id": each.job.id,
@@ -47,44 +48,49 @@ def _list(path: Path) -> Answer:
             "refused": each.refused or "",
             "seconds": max(0.0, time.time() - each.kept),
         }
-        for each in _kept(path)
+        for each in _kept(path, unread)
     ]
     cells = [[*map(printable, [*row.values()][:-1]), duration(row["seconds"])] for row in rows]
     text = table(HEAD, cells, right=HEAD[5:]) if rows else "No job is buffered."
-    return Answer({"jobs": rows}, text)
+    return Answer({"jobs": rows}, text, code=int(bool(unread)))
 
 
-def _each(path: Path, do: Callable[[Path], Any]) -> Iterator[Any]:
-    """Do it to each file, and yield what that gives; one that is damaged holds up no other."""
+def _each(path: Path, do: Callable[[Path], Any], unread: list[Path]) -> Iterator[Any]:
+    """Do it to each file, and yield what that gives; one that cannot be read holds up no other."""
     for spool in spools_in(path):
         try:
             yield do(spool)
         except (OSError, sqlite3.Error) as error:
-            click.echo(f"{printable(str(spool))} cannot be read: {error}", err=True)
+            if spool not in unread:
+                click.echo(f"{printable(str(spool))} cannot be read: {error}", err=True)
+                unread.append(spool)
 
 
-def _kept(path: Path) -> list[Kept]:
-    return [each for found in _each(path, read_all) for each in found]
+def _kept(path: Path, unread: list[Path]) -> list[Kept]:
+    return [each for found in _each(path, read_all, unread) for each in found]
 
 
 def _send(core: FairQueue, path: Path) -> Answer:
     core.connect()
-    list(_each(path, lambda spool: change(spool, RETRY)))
-    before = len(_kept(path))
+    unread = list[Path]()
+    list(_each(path, lambda spool: change(spool, RETRY), unread))
+    before = len(_kept(path, unread))
     settings = Settings.load({**core.settings.given, "buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
     outages.adopt()
     outages.send()
     outages.close()
-    left = len(_kept(path))
+    left = len(_kept(path, unread))
     sent = max(0, before - left)
     text = f"{count_jobs(sent)} sent, {left} left"
     text += ": of living processes, of another --url, or refused (list)" if left else ""
-    return Answer({"sent": sent, "left": left}, text, code=int(left > 0))
+    return Answer({"sent": sent, "left": left}, text, code=int(bool(left or unread)))
 
 
 def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
     what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
     confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
-    dropped = sum(_each(path, lambda spool: change(spool, DROP, job, job)))
-    return Answer({"dropped": dropped}, f"{count_jobs(dropped)} dropped", code=not dropped)
+    unread = list[Path]()
+    dropped = sum(_each(path, lambda spool: change(spool, DROP, job, job), unread))
+    text = f"{count_jobs(dropped)} dropped"
+    return Answer({"dropped": dropped}, text, code=int(bool(unread) or not dropped))

@@ -31,9 +31,10 @@ from fairqueue import (
 )
 from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
+from fairqueue._types import Admission, Job
 from fairqueue.adapters import run_context
 from fairqueue.buffer.outages import Outages
-from fairqueue.buffer.spool import Spool, _key, change
+from fairqueue.buffer.spool import Spool, _key, change, new_in
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import Open, drained, payloads
@@ -75,6 +76,34 @@ def test_jobs_of_an_outage_run_in_the_order_of_their_calls(
     opened, closed = (record.getMessage() for record in caplog.records)
     assert "is away" in opened
     assert "250 jobs are buffered, 0 were run inline" in closed
+
+
+@pytest.mark.parametrize("page", [0, 1, 3, 5, 7])
+def test_a_damaged_spool_of_an_ended_process_harms_no_other(
+    queue: FairQueue,
+    server: EmbeddedServer,
+    folder: Path,
+    page: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """New jobs are kept beside it, and are sent; the log and the metric name it."""
+    left = new_in(folder, queue.store.store_id)
+    jobs = [Job(f"old {n}", "a", "old", "", b"x" * 500, 0, 0.0, None) for n in range(50)]
+    left.put([(job, Admission()) for job in jobs])
+    left._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    left._db.close()
+    with left.path.open("r+b") as file:
+        file.seek(page * 4096)
+        file.write(b"\xff" * 4096)
+    left.unlock()
+    publish(queue, "before")
+    wait_for(lambda: str(left.path) in caplog.text)
+    server.kill()
+    assert set(publish(queue, *"abc")) == {Outcome.BUFFERED}
+    server.start()
+    wait_for(lambda: queue.depth("q") >= 3, seconds=20)
+    assert payloads(queue)[-3:] == [b"a", b"b", b"c"]
+    assert [*folder.glob("*.spool")] == [left.path]
 
 
 def test_only_the_first_publish_waits_for_a_silent_server(
@@ -241,8 +270,7 @@ def test_a_disk_that_keeps_no_change_sends_nothing(
     outages.adopt()
     assert outages.counts()[0] == 2
     monkeypatch.setattr(Spool, "change", full)
-    with pytest.raises(sqlite3.OperationalError):
-        outages.send()
+    outages.send()
     assert not queue.depth("q")
     monkeypatch.undo()
     outages.send()
