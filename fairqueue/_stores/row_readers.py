@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -193,23 +194,33 @@ LISTS = ("queues", "tasks")
 
 
 def workers(texts: Mapping[bytes, bytes], now: float) -> list[WorkerRow]:
-    """Read owners, each with what its app has declared."""
-    apps = {name[1:]: json.loads(text) for name, text in texts.items() if name.startswith(b"#")}
-    owners = ((name, text) for name, text in texts.items() if not name.startswith(b"#"))
-    return [_worker(decode(owner), text, apps, now) for owner, text in owners]
+    """Read owners, each with what its app has declared; one that cannot be read is left out."""
+    found = []
+    for owner, text in texts.items():
+        if not owner.startswith(b"#"):
+            with suppress(ValueError, LookupError, TypeError):
+                found.append(_worker(decode(owner), text, texts, now))
+    return found
 
 
-def _worker(
-    owner: str, text: bytes, apps: Mapping[bytes, Mapping[str, Any]], now: float
-) -> WorkerRow:
+def _worker(owner: str, text: bytes, texts: Mapping[bytes, bytes], now: float) -> WorkerRow:
     seen, digest, about = text.split(b" ", 2)
-    told = {"tasks": None, **json.loads(about), **apps.get(digest, {})}
+    said = {"tasks": None, **json.loads(about), **_declared(texts.get(b"#" + digest, b""))}
+    told = {name: said[name] for name in said.keys() & WorkerRow.__annotations__.keys()}
     lists = {name: None if (of := told[name]) is None else tuple(of) for name in LISTS}
     named = {"owner": owner, "worker": told["worker"] or owner}
     silent = max(0.0, now - float(seen))
     return WorkerRow(
         **{**told, **lists, **named}, last_seen=float(seen), silent_seconds=silent, running=0
     )
+
+
+def _declared(text: bytes) -> dict[str, Any]:
+    """Read what an app declares: nothing, if that is not known or damaged."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}
 
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:

@@ -66,6 +66,27 @@ def test_a_task_that_no_worker_knows_is_refused(world: World, tell: Tell) -> Non
     assert sound(world)
 
 
+@pytest.mark.parametrize("text", ["", "1.0", "what ever it is", "1700000000.0 - {bad", "1 - []"])
+@pytest.mark.parametrize("of", ["another", "app"])
+def test_what_a_worker_tells_and_cannot_be_read_refuses_nothing(
+    world: World, tell: Tell, of: str, text: str
+) -> None:
+    """The other workers are seen, and one whose app cannot be read may know any task."""
+    tell("w1", "shop.mail")
+    (digest,) = (each for each in world.command("HKEYS", "workers") if each[:1] == b"#")
+    world.command("HSET", "workers", digest if of == "app" else of, text)
+    assert list(world.store.workers()) == ["w1"]
+    assert ("knows task" in refusal(world, "shop.rendr")) == (of == "another")
+
+
+def test_what_a_newer_release_tells_besides_is_passed(world: World, tell: Tell) -> None:
+    """Its workers are seen beside those of this release."""
+    tell("w1", "shop.mail")
+    told = world.command("HGET", "workers", "w1")
+    world.command("HSET", "workers", "w1", told.replace(b'"slots"', b'"more": 1, "slots"'))
+    assert "'shop.mail' is known" in refusal(world, "shop.mial")
+
+
 def test_a_silent_worker_may_know_any_task(world: World, tell: Tell) -> None:
     """One of an earlier release, or with too many tasks, as long as it lives."""
     tell("w1", "shop.render")
