@@ -11,7 +11,7 @@ import select
 import sys
 import threading
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -161,8 +161,9 @@ class BackgroundWriter(Generic[T]):
 
     def flush(self) -> None:
         """Write what waits, by the calling thread; raises what the write does."""
-        with self._opened() as write:
-            self._write(write)
+        if self.waiting:
+            with self._opened() as write:
+                self._write(write)
 
     def _write(self, write: Callable[[list[T]], object]) -> None:
         with self._lock:
@@ -177,7 +178,8 @@ class BackgroundWriter(Generic[T]):
 
     def _run(self) -> None:
         pause, idle = native_event(), 0
-        with self._opened() as write:
+        write: Callable[[list[T]], object] | None = None
+        with ExitStack() as opened:
             while True:
                 pause.wait(self._every_seconds)
                 with self._lock:
@@ -186,6 +188,7 @@ class BackgroundWriter(Generic[T]):
                         self._runs = False
                         return
                 try:
+                    write = write or opened.enter_context(self._opened())
                     self._write(write)
                 except Exception as error:  # noqa: BLE001 - it is tried again, and fails no job
                     logging.getLogger(f"fairqueue.{self._name}").debug("not written yet: %s", error)

@@ -141,7 +141,7 @@ class Outages:
         shard = self._store.expected_home(workspace)
         if not shard.engine.is_hurried:
             shard.engine.is_hurried = True
-            error = _probed(shard) if shard.engine.server else None
+            error = _asked(shard, ASK_SECONDS) if shard.engine.server else None
             if isinstance(error, StoreUnavailable):
                 self._note(shard, error)
         return shard
@@ -151,7 +151,7 @@ class Outages:
         name, since, inline = shard.engine.server, time.monotonic(), self._inline
 
         def answers() -> bool:
-            if isinstance(_probed(shard), StoreUnavailable):
+            if isinstance(self._probed(shard), StoreUnavailable):
                 return False
             log.warning(
                 "Redis at %s answers again after %.1f s: %d jobs are buffered, %d were run inline",
@@ -165,6 +165,11 @@ class Outages:
         if not _is_away(shard):  # no lock is held while a handler of the log lets greenlets run
             shard.engine.breaker.publishes.shut_until(answers)
             log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
+
+    def _probed(self, shard: Store) -> Exception | None:
+        """Ask as a publish would: replicas have all the time that the setting gives them."""
+        least, seconds = self._settings.min_replicas, self._settings.replica_wait_seconds
+        return _asked(shard, ASK_SECONDS + 2 * seconds * bool(least), of_replicas=True)
 
     # The spools
 
@@ -286,7 +291,7 @@ class Outages:
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
             shard = self._store.expected_home(kept[0].job.workspace)
-            refusal = _probed(shard)
+            refusal = self._probed(shard)
             if refusal is None and len(kept) > 1:
                 return all(self._send(spool, [each]) for each in kept)
             if refusal is None and isinstance(error, StoreUnavailable) and tries > 1:
@@ -312,13 +317,14 @@ def _is_away(shard: Store) -> bool:
     return shard.engine.breaker.publishes.is_shut
 
 
-def _probed(shard: Store) -> Exception | None:
+def _asked(shard: Store, seconds: float, *, of_replicas: bool = False) -> Exception | None:
     """Ask whether a server takes jobs; return what it raises: StoreUnavailable if it is away."""
-    probe = shard.clone(timeout_seconds=ASK_SECONDS)
+    probe = shard.clone(timeout_seconds=seconds)
     probe.engine.is_probe = True
     try:
         refuse_if_full([probe])
-        probe.engine.refuse_unconfirmed()
+        if of_replicas:
+            probe.engine.refuse_unconfirmed()
     except Exception as error:  # noqa: BLE001 - the caller tells them apart
         return error
     finally:

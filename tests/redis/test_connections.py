@@ -322,3 +322,12 @@ def test_a_child_publishes_whatever_the_parents_threads_held(
         status = os.waitpid(child, 0)[1]
         end.set()
         assert (status, queue.depth("q")) == (0, 2)
+
+
+def test_a_queue_that_was_not_used_opens_no_connection(redis_url: str, namespace: str) -> None:
+    """Its end writes nothing either: a tool of an old deploy must not bring its limits back."""
+    with redis.Redis.from_url(redis_url) as client:
+        before = client.info("stats")["total_connections_received"]
+        with FairQueue(redis_url, namespace=namespace, workspace_concurrency=5, history=10):
+            pass
+        assert client.info("stats")["total_connections_received"] == before

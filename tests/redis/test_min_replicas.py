@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,18 @@ def test_buffered_jobs_wait_for_the_replica(name: MovedName, tmp_path: Path) -> 
         assert slowest < 0.1
         name.replica.thaw()
         wait_for(lambda: not queue.buffered and not [*tmp_path.iterdir()])
+
+
+def test_a_slow_replica_is_no_outage(name: MovedName, tmp_path: Path) -> None:
+    """It has the time that the setting gives it, also where jobs may be buffered."""
+    url = f"redis://127.0.0.1:{name.primary.port}/0"
+    how = {"on_unavailable": "buffer", "buffer_path": tmp_path}
+    settings = Settings.load({"min_replicas": 1, "replica_wait_seconds": 3.0, **how})
+    with FairQueue(url, settings=settings) as queue:
+        queue.connect()
+        name.replica.freeze()
+        threading.Timer(1.2, name.replica.thaw).start()
+        assert queue.publish(b"x", queue="q", workspace="w").outcome is Outcome.CREATED
 
 
 @pytest.mark.usefixtures("_traced_or_not")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from fairqueue import StoreUnavailable
+from fairqueue._threads import BackgroundWriter
+from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
 ALL_LOG = """
@@ -133,3 +138,18 @@ def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
     command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_writer_that_cannot_be_opened_at_first() -> None:
+    """The store may be away by then; what was added is kept until it is back."""
+    written, fails = list[str](), iter([True, True, False])
+
+    def opened() -> AbstractContextManager[Callable[[list[str]], object]]:
+        if next(fails):
+            raise StoreUnavailable("away")
+        return nullcontext(written.extend)
+
+    writer = BackgroundWriter[str]("test", opened, every_seconds=0.01, idle_rounds=3, most=9)
+    writer.add("line")
+    wait_for(lambda: written == ["line"], seconds=10)
+    writer.flush()  # opens nothing, since nothing waits

@@ -18,6 +18,9 @@ from fairqueue.adapters import Throttle, this_process
 logger = logging.getLogger("fairqueue_celery.flusher")
 
 LOOK_EVERY_SECONDS = 0.02
+LOOK_AGAIN_SECONDS = 1.0
+"""With eventlet, a keeper's native thread that calls :meth:`Flusher.look` wakes no greenlet."""
+
 RETRY_SECONDS = (0.05, 1.0)
 """At random: processes that have failed together do not try again together."""
 
@@ -55,7 +58,8 @@ class Flusher:
 
     def _run(self) -> None:
         while True:
-            self._wanted.wait()
+            while not self._wanted.wait(LOOK_AGAIN_SECONDS):
+                pass
             self._wanted.clear()
             busy = True
             while busy:
