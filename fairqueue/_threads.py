@@ -161,7 +161,7 @@ class BackgroundWriter(Generic[T]):
 
     def flush(self) -> None:
         """Write what waits, by the calling thread; raises what the write does."""
-        if self.waiting:
+        if self.waiting and self._pid == os.getpid():  # not what a fork's parent writes
             with self._opened() as write:
                 self._write(write)
 

@@ -67,6 +67,7 @@ class ChildWaits:
         of = str(workspace or core.settings.default_workspace)
         by = core if running_job(core.store) is not None else None
         self._sent[name] = Sent(by, of, queue, task, job)
+        self._keyed.pop(name, None)  # of an earlier publish of this id
         if keyed:
             self._keyed[name] = job
         for table in (self._sent, self._keyed):

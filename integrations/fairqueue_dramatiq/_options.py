@@ -81,7 +81,7 @@ def merged_options(broker: Broker, message: Any) -> dict[str, Any]:
 def _check_seconds(options: Mapping[str, Any]) -> None:
     for name in ("unique_for", "expires"):
         value = options.get(name)
-        if value is not None and adapters.seconds_from_zero(name, value) > value:
+        if value is not None and adapters.seconds_from_zero(name, value) == 0 > value:
             raise ConfigurationError(f"{name} must be 0 seconds or more, not {value!r:.40}")
 
 

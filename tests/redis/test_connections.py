@@ -331,3 +331,25 @@ def test_a_queue_that_was_not_used_opens_no_connection(redis_url: str, namespace
         with FairQueue(redis_url, namespace=namespace, workspace_concurrency=5, history=10):
             pass
         assert client.info("stats")["total_connections_received"] == before
+
+
+def test_first_calls_by_threads_at_a_server_without_functions(
+    redis_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refusal of a second one comes when the first has found another way."""
+    with FairQueue(redis_url, namespace=namespace) as queue:
+        queue.connect()
+        engine: Any = queue.store.shards[0].engine
+        wire = engine.wire
+        exchange, sent = wire.exchange, iter(range(1))
+
+        def refuse(packed: bytes, *of: Any, **how: Any) -> Any:
+            if b"FCALL" not in packed:
+                return exchange(packed, *of, **how)
+            if next(sent, None) is not None:
+                queue.publish(b"", queue="q", workspace="a")
+            raise redis.ResponseError("unknown command 'FCALL'")
+
+        monkeypatch.setattr(wire, "exchange", refuse)
+        queue.publish(b"", queue="q", workspace="a")
+        assert queue.depth("q") == 2

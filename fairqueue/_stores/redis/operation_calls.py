@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import sha1
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.exceptions import NoScriptError, ResponseError
 
@@ -44,8 +44,16 @@ class Delivery:
         return self.has_functions
 
 
+class _Way(NamedTuple):
+    """How an operation is sent: by which command, whose beginning is packed."""
+
+    command: list[str]
+    head: bytes
+    is_function: bool
+
+
 class OperationCall:
-    """One operation with its keys on one client; callable with its values."""
+    """One operation with its keys on one client; callable with its values, also by threads."""
 
     def __init__(
         self,
@@ -60,24 +68,19 @@ class OperationCall:
         self._tail = self._confirmation.packed if self._confirmation else b""
         self._read = self._confirmation.read if self._confirmation else read_one
         self._arguments = len(library.arguments_of(operation))
-        self._set_way()
+        self._way = self._way_by()
 
-    def _set_way(self, *, whole: bool = False) -> None:
-        """Pack the constant part of the call; ``whole``: with the script.
-
-        A signal handler may raise anywhere in it, as at a soft time limit: then the next call does
-        this again, since the way is noted at the end.
-        """
+    def _way_by(self, *, whole: bool = False) -> _Way:
+        """Pack the constant part of the call; ``whole``: with the script."""
         is_function = self._delivery.has_functions
         if is_function:
-            self._command = ["FCALL", self._delivery.library.function(self._operation)]
+            command = ["FCALL", self._delivery.library.function(self._operation)]
         elif whole:
-            self._command = ["EVAL", self._script]
+            command = ["EVAL", self._script]
         else:
-            self._command = ["EVALSHA", sha1(self._script.encode()).hexdigest()]  # noqa: S324
-        words = [*self._command, str(len(self._keys)), *self._keys]
-        self._head = head(words, self._arguments)
-        self._is_function, self._is_whole = is_function, whole
+            command = ["EVALSHA", sha1(self._script.encode()).hexdigest()]  # noqa: S324
+        words = [*command, str(len(self._keys)), *self._keys]
+        return _Way(command, head(words, self._arguments), is_function)
 
     @property
     def _script(self) -> str:
@@ -90,48 +93,44 @@ class OperationCall:
         """
         if self._confirmation is not None:
             self._confirmation.ensure()
-        if self._is_whole or self._is_function is not self._delivery.has_functions:
-            self._set_way()
-        wire = self._delivery.wire
+        if self._way.is_function is not self._delivery.has_functions:
+            self._way = self._way_by()
+        wire, way = self._delivery.wire, self._way
         if is_traced():  # redis-py's own client may send a call twice
             return self._call_client(values)
         for _ in range(WAYS):
             try:
-                return wire.exchange(self._pack(values), self._read, is_there=is_there)
+                return wire.exchange(self._pack(way, values), self._read, is_there=is_there)
             except ResponseError as error:
-                if not self._is_brought(error, wire.execute):
-                    raise
-        return wire.exchange(self._pack(values), self._read, is_there=is_there)
+                way = self._other_way(error, way, wire.execute)
+        return wire.exchange(self._pack(way, values), self._read, is_there=is_there)
 
-    def _pack(self, values: Sequence[bytes]) -> bytes:
-        return self._head + packed(values) + self._tail
+    def _pack(self, way: _Way, values: Sequence[bytes]) -> bytes:
+        return way.head + packed(values) + self._tail
 
-    def _is_brought(self, error: ResponseError, execute: Callable[..., Any]) -> bool:
-        """Load what the server lacks; False: it refused the call for another reason."""
-        if self._is_function:
+    def _other_way(self, error: ResponseError, way: _Way, execute: Callable[..., Any]) -> _Way:
+        """Load what the server lacks; raise the error if it refused the call for another reason."""
+        if way.is_function:
             if is_withheld(error):
                 self._delivery.has_functions = False
             elif FUNCTION_UNKNOWN not in str(error):
-                return False
+                raise error
             elif self._delivery.brings_library(execute):
-                return True
-            self._set_way()
-            return True
+                return way
+            return self._way_by()
         if not isinstance(error, NoScriptError):
-            return False
-        self._set_way(whole=True)
-        return True
+            raise error
+        return self._way_by(whole=True)
 
     def _call_client(self, values: Sequence[bytes]) -> Any:
-        client = (self._confirmation or self._delivery.wire).traced_client
+        client, way = (self._confirmation or self._delivery.wire).traced_client, self._way
         for _ in range(WAYS):
             try:
-                return self._sent_by(client, values)
+                return self._sent_by(client, way, values)
             except ResponseError as error:
-                if not self._is_brought(error, client.execute_command):
-                    raise
-        return self._sent_by(client, values)
+                way = self._other_way(error, way, client.execute_command)
+        return self._sent_by(client, way, values)
 
-    def _sent_by(self, client: Any, values: Sequence[bytes]) -> Any:
-        name, what = self._command
+    def _sent_by(self, client: Any, way: _Way, values: Sequence[bytes]) -> Any:
+        name, what = way.command
         return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)

@@ -32,7 +32,7 @@ logger = logging.getLogger("fairqueue_celery.worker")
 
 GIVEN_UP = ("ignored", "rejected")
 """Outcomes of the history alone."""
-COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError)
+COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError, SystemExit, KeyboardInterrupt)
 """Errors that cost the worker its process, or would cost it the next one."""
 FOLLOWED = ("on_accepted", "on_success", "on_failure", "on_timeout", "cancel", "execute_using_pool")
 

@@ -180,20 +180,23 @@ def _also_progress(update_state: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _GivesBack:
-    """A run that is suspended, or has lost its lease, has no result: the job's next run has one."""
+    """A run that is suspended, or has lost its lease, has no result: the job's next run has one.
+
+    A task may swallow that it is suspended, or raise it in a group of exceptions.
+    """
+
+    job: JobContext
 
     def __enter__(self) -> None:
         """It begins."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """It ends."""
-        if isinstance(error, Suspended):
-            raise WaitsForChild(str(error), requeue=True) from None
+        steps = self.job.steps
+        if isinstance(error, Suspended) or (steps is not None and steps.suspended):
+            raise WaitsForChild(str(error or "it waits for a child"), requeue=True) from None
         if isinstance(error, LeaseLost):
             raise LeaseEnded(str(error), requeue=True) from error
-
-
-GIVES_BACK = _GivesBack()
 
 
 def if_leased(job: JobContext) -> AbstractContextManager[None] | None:
@@ -208,4 +211,8 @@ def if_leased(job: JobContext) -> AbstractContextManager[None] | None:
         raise LeaseEnded("its lease has ended", requeue=True)
     if isinstance(job, _Run) and job.trace is not None:
         job.trace.enter_body()
-    return GIVES_BACK if job.redeliverable else None
+    if not job.redeliverable:
+        return None
+    context = _GivesBack()
+    context.job = job
+    return context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -194,6 +195,39 @@ def test_a_child_that_fails_fails_its_parent_and_is_sent_again(family: Celery, r
         family.tasks["shop.fails"].delay()
         wait_for(lambda: "end" in ran, seconds=25)
         assert ran == [7, 7, 9, 9, 9, 9, "failed", 9, "end"]
+
+
+def swallow(wait: Callable[[], Any]) -> Any:
+    """A task with a bare except."""
+    try:
+        return wait()
+    except BaseException:  # noqa: BLE001
+        return "swallowed"
+
+
+def group(wait: Callable[[], Any]) -> Any:
+    """As an ``asyncio.TaskGroup`` raises what its tasks have raised."""
+    try:
+        return wait()
+    except BaseException as error:  # noqa: BLE001
+        kind = getattr(builtins, "BaseExceptionGroup", SystemError)  # from Python 3.11 on
+        raise kind("unhandled", [error]) from None
+
+
+@pytest.mark.parametrize("around", [swallow, group])
+def test_a_task_that_hides_its_suspension_is_suspended(
+    family: Celery, ran: Ran, around: Callable[[Callable[[], Any]], Any]
+) -> None:
+    """Whatever its own code makes of the exception, its next run has the result."""
+
+    @family.task(name="shop.hides", shared=False, acks_late=True)
+    def hides() -> None:
+        ran.append(around(lambda: step.invoke("leaf", family.tasks["shop.leaf"], 7)))
+
+    with working(family), fairqueue.workspace("acme"):
+        result = hides.delay()
+        wait_for(result.ready, seconds=25)
+    assert (result.state, ran[-2:]) == ("SUCCESS", [7, 7])
 
 
 @pytest.mark.parametrize("end", ["cancelled", "revoked", "expired"])

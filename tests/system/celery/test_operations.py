@@ -14,6 +14,7 @@ from kombu.exceptions import OperationalError
 from fairqueue import (
     Cancelled,
 )
+from tests.system.celery.endings.cells import CELERY
 from tests.system.ledger import wait_for
 
 
@@ -160,3 +161,13 @@ def test_a_job_that_crashes_every_time_fails(shop: Any) -> None:
     with shop.core() as core:
         (letter,) = core.dead.page("ada")
     assert [start.outcome for start in letter.history] == ["returned", "returned"]
+
+
+@pytest.mark.skipif(CELERY < (5, 7), reason="older ones take it for an error of the task")
+def test_a_job_that_leaves_its_process_every_time_fails(shop: Any) -> None:
+    """``sys.exit()`` costs a pool process, as a kill does: it is counted."""
+    publisher = shop.open(lease_seconds=3, max_deliveries=2)
+    publisher.send("poison", 1, kwargs={"leaves": True}, workspace="ada")
+    with shop.core() as core:
+        wait_for(lambda: core.dead.page("ada"))
+    assert len(shop.ledger.lines("start")) == 2
