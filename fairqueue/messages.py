@@ -13,18 +13,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-HIDDEN_NAMES = r"passw|passphrase|token|secret|api_?key|private_?key|authorization|credential"
+HIDDEN_NAMES = r"passw|passphrase|token|secret|api[-_]?key|private[-_]?key|authorization|credential"
 """What names of arguments contain whose values are hidden."""
 HIDDEN = "[hidden]"
 MOST_TEXT = 4000  # characters
 MOST_BYTES = 1 << 20
 """A larger payload is not decoded."""
 _is_secret = re.compile(HIDDEN_NAMES, re.IGNORECASE).search
-_VALUE = r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[\[{(][^\]})]*[\]})]?|[^,)}\]\s]+"""
+_QUOTED = r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?"""
+_VALUE = rf"""{_QUOTED}|[^,)}}\]\s(\[{{<'"\\]*[(\[{{<'"\\].*|[^,)}}\]\s]+"""
+_IS = r"""[\w-]{0,100}\\?['"]?\s*[:=]\s*"""
 _IN_TEXT = re.compile(
-    rf"""((?:{HIDDEN_NAMES})[\w-]{{0,100}}['"]?\s*[:=]\s*)(?:{_VALUE})""", re.IGNORECASE
+    rf"((?:authorization){_IS})(?:{_QUOTED}|.+)|((?:{HIDDEN_NAMES}){_IS})(?:{_VALUE})",
+    re.IGNORECASE,
 )
-"""The pattern begins at the name: with a prefix, the search would begin again at each letter."""
+"""The pattern begins at the name: with a prefix, the search would begin again at each letter.
+
+A value goes to its closing quote or the end of its word. One that has brackets, or quotes inside,
+goes to the end of its line, and so does one of a header such as ``Authorization: Bearer …``.
+"""
 
 
 MOST_IN_LIST, MOST_ERROR = 60, 200  # characters
@@ -48,7 +55,7 @@ class Arguments:
 
 def masked(text: str) -> str:
     """Hide the values behind names such as ``password=`` in a text."""
-    return _IN_TEXT.sub(rf"\1{HIDDEN}", text)
+    return _IN_TEXT.sub(rf"\1\2{HIDDEN}", text)
 
 
 def last_line(details: str) -> str:
@@ -116,4 +123,4 @@ def _without_secrets(value: Any, name: str = "") -> Any:
         return {key: _without_secrets(of, key) for key, of in value.items()}
     if isinstance(value, list):
         return [_without_secrets(of) for of in value]
-    return value
+    return masked(value) if isinstance(value, str) else value
