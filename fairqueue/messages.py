@@ -59,8 +59,12 @@ def masked(text: str) -> str:
 
 
 def last_line(details: str) -> str:
-    """Return the last line of a traceback, which is the error, without secrets."""
-    return _cut(masked(details).rstrip().rpartition("\n")[2].strip(), MOST_ERROR)
+    """Return the last line of a traceback, which is the error, without secrets.
+
+    That of a group of exceptions stands before the tracebacks of its members.
+    """
+    own = masked(details).partition("\n  +-+-")[0]
+    return _cut(own.rstrip().rpartition("\n")[2].strip(" \t|"), MOST_ERROR)
 
 
 def arguments_of(payload: bytes) -> Arguments:
