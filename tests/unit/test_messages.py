@@ -107,6 +107,19 @@ def test_secrets_in_a_last_line_are_hidden(details: str) -> None:
     assert "hunter2" not in last_line(f"Traceback\nValueError: {details}")
 
 
+def test_the_last_line_of_a_group_of_exceptions() -> None:
+    """As ``asyncio.TaskGroup`` raises it."""
+    details = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "tasks.py", line 1, in <module>
+  | ExceptionGroup: many (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: one
+    +------------------------------------
+"""
+    assert last_line(details) == "ExceptionGroup: many (1 sub-exception)"
+
+
 @pytest.mark.parametrize(
     "text", ["j" * 20_000, "passw" * 4000, "token" + " " * 20_000, "password is wrong"]
 )
