@@ -141,8 +141,11 @@ TYPES = {kind: of.type for kind, of in KINDS.items()}
 
 
 def encode(name: str) -> str:
-    """Percent-encode a name for use in a key or a packed record."""
-    return name if _is_plain(name) else quote(name, safe="")
+    r"""Percent-encode a name or text for use in a key or a packed record.
+
+    What is no Unicode, as Python has it of such a file's name in an error, is spelled: ``\udc80``.
+    """
+    return name if _is_plain(name) else quote(name, safe="", errors="backslashreplace")
 
 
 def encode_task(name: str) -> str:

@@ -89,6 +89,11 @@ class ScheduleStore(OperatorStore):
         now, seconds, *found = self._call("due_schedules", runners=names, n=n)
         return float(now), float(seconds), _read(found)
 
+    def next_schedules(self) -> list[rows.ScheduleRow]:
+        """Return the first page: the most overdue, then what is due next."""
+        now, page = next(self.schedules(), (0.0, ()))
+        return [row.row(now) for row in page]
+
     def change_schedule(
         self, workspace: str, schedule: str, how: str, tick: Tick | None = None
     ) -> bool:

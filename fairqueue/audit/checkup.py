@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 from fairqueue._keys import decode
 from fairqueue._stores.engine import Level, Remark
@@ -52,21 +51,6 @@ def waits(noted: Iterable[BlockedWait]) -> Iterator[Remark]:
 def _left_alone(look: Audit) -> Iterator[Remark]:
     yield from _overdue(look)
     yield from _notices(look)
-    yield from _late_schedules(look)
-
-
-def _late_schedules(a: Audit) -> Iterator[Remark]:
-    """Schedules with ticks that no worker publishes, or can compute."""
-    late = [row for row in a.space.schedules if 0 < row.due < a.now - LATE_SECONDS]
-    late.sort(key=attrgetter("due"))
-    for row in late[:1]:
-        others = f", as {counted(len(late) - 1, 'other')} are" if late[1:] else ""
-        text = (
-            f"schedule {decode(row.name)!r} of workspace {decode(row.workspace)!r} is "
-            f"{a.now - row.due:,.0f} s late{others}: start a worker ({decode(row.runner)}), or see "
-            "in the worker's log why it cannot publish it"
-        )
-        yield Remark(Level.WARNING, "schedules", text)
 
 
 def _unusual(look: Audit) -> Iterator[Remark]:

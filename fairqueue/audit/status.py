@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._types import DeadLetter
 from fairqueue.plain import count_jobs, counted, duration
-from fairqueue.rows import Demand, PauseRow, QueueRow, Runnable, RunningJob, StoredLimitsRow
+from fairqueue.rows import (
+    Demand,
+    PauseRow,
+    QueueRow,
+    Runnable,
+    RunningJob,
+    ScheduleRow,
+    StoredLimitsRow,
+)
 from fairqueue.rows import WorkerRow as Worker
 
 LATE_SECONDS = 60.0
@@ -113,6 +121,20 @@ def silent_workers(workers: Sequence[Worker]) -> Iterator[Remark]:
             "workers",
             text if held else f"{text}: see why",
         )
+
+
+def late_schedules(rows: Iterable[ScheduleRow]) -> Iterator[Remark]:
+    """Schedules with ticks that no worker publishes, or can publish."""
+    late = [row for row in rows if row.late_seconds > LATE_SECONDS or row.outcome == "failed"]
+    late.sort(key=lambda row: -row.late_seconds)
+    for row in late[:1]:
+        others = f", as {counted(len(late) - 1, 'other')} are" if late[1:] else ""
+        text = (
+            f"schedule {row.name!r} of workspace {row.workspace!r} is {duration(row.late_seconds)} "
+            f"late{others}: start a worker ({row.runner}), or see in the worker's log why it "
+            "cannot publish it"
+        )
+        yield Remark(Level.WARNING, "schedules", text)
 
 
 def long_jobs(jobs: Iterable[RunningJob], averages: Mapping[str, float | None]) -> Iterator[Remark]:

@@ -129,7 +129,10 @@ class History:
 
 
 def _first_line(error: object) -> str:
-    text = str(error).strip()
+    try:
+        text = str(error).strip()
+    except Exception:  # noqa: BLE001 - of a class of the app: its name says enough
+        text = ""
     name = type(error).__name__ if isinstance(error, BaseException) else ""
     line = (text.splitlines() or [""])[0]
     return masked(f"{name}: {line}" if name and line else name or line)[:MOST_ERROR]

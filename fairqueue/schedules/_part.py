@@ -76,9 +76,8 @@ class Schedules:
     def lateness(self) -> float:
         """Return for how many seconds a tick is due at most, of the first hundred of each shard."""
         shards = self.core.connection.reached().shards
-        pages = (next(shard.schedules(), (0.0, [])) for shard in shards)
-        rows = (row.row(now) for now, page in pages for row in page)
-        return max((row.late_seconds for row in rows), default=0.0)
+        late = (row.late_seconds for shard in shards for row in shard.next_schedules())
+        return max(late, default=0.0)
 
     def list(
         self, workspace: str | int | UUID | None = None, *, most: int | None = None

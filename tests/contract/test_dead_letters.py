@@ -52,6 +52,15 @@ def test_a_dead_letter_has_a_history(world: World) -> None:
     assert two.ended == pytest.approx(world.clock())
 
 
+def test_an_error_with_what_is_no_unicode(world: World) -> None:
+    """Python has such text of a file name that is no UTF-8, and raises it in errors."""
+    worker = world.worker()
+    world.publish()
+    worker.reject(worker.take_one(), "failed \udc80", details="bad \udc80 name")
+    (letter,) = world.dead()
+    assert (letter.reason, letter.details) == (r"failed \udc80", r"bad \udc80 name")
+
+
 @pytest.mark.parametrize("details", ["", "Traceback: {x}\n  100 % \x00 ü\nValueError: no"])
 def test_a_dead_letter_has_what_its_framework_says(world: World, details: str) -> None:
     """Any text, whole up to 8,000 characters; then its end. A replay forgets it."""

@@ -118,3 +118,17 @@ def test_what_a_write_has_left_is_written_later(
     monkeypatch.setattr(world.store, "note_lines", note)
     history.flush()
     assert [row.task_id for row in history.list(most=999)] == [f"m{n}" for n in range(159, 9, -1)]
+
+
+def test_an_error_that_cannot_be_told(world: World) -> None:
+    """Its class is; a run that raised it ends as any other."""
+
+    class Untold(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    history = _history(world, 9)
+    _note(history, 1, "failed", Untold())
+    history.flush()
+    (row,) = history.list()
+    assert row.error == "Untold"

@@ -436,9 +436,10 @@ def test_a_definition_that_no_worker_can_compute(play: Play) -> None:
     play.look()
     assert {name for name, _ in play.jobs()} == {"m"}
     assert play.row("n").outcome == "failed"
-    about = [one.text for one in play.queue.doctor.checkup().remarks if one.about == "schedules"]
-    assert len(about) == 1
-    assert "'n' of workspace 'a'" in about[0]
+    for found in (play.queue.doctor.checkup(), play.queue.doctor.status()):
+        about = [one.text for one in found.remarks if one.about == "schedules"]
+        assert len(about) == 1
+        assert "schedule 'n' of workspace 'a'" in about[0]
 
 
 def test_a_tick_that_is_refused_holds_up_no_other(
