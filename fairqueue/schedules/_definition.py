@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fairqueue._connection import Connection
+from fairqueue._keys import decode
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.registry import Registry
 from fairqueue.schedules._timing import Schedule
 
-STORED, WANTED, TOO_MANY = 1, 2, -1
+STORED, WANTED, TOO_MANY, OF_ANOTHER = 1, 2, -1, -2
 MOST = 10_000  # as in lua/api/put_schedule.lua
 MOST_BYTES = 65_536  # it is read with each tick
 PUT_BY_CALL = "-"
@@ -54,6 +55,11 @@ class Placed(NamedTuple):
             if first is None:
                 raise ConfigurationError(f"schedule {self.name!r} is never due: until is over")
             status, _ = store.put_schedule(*where, **fields, next=f"{first:.3f}", boot=boot or now)
+        if status == OF_ANOTHER:
+            raise ConfigurationError(
+                f"the workers of {decode(now)!r} declare schedule {self.name!r} of workspace "
+                f"{self.workspace!r}, too: rename one of the two, or give each app a namespace"
+            )
         if status == TOO_MANY:
             raise ConfigurationError(
                 f"schedule {self.name!r}: workspace {self.workspace!r} has {MOST:,}, which is the "

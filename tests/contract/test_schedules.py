@@ -33,8 +33,10 @@ class Declaring(Runner):
 
     kind = "test"
 
-    def __init__(self, queue: FairQueue, names: tuple[str, ...], **when: Any) -> None:
-        super().__init__(queue.schedules.core, "shop")
+    def __init__(
+        self, queue: FairQueue, names: tuple[str, ...], app: str = "shop", **when: Any
+    ) -> None:
+        super().__init__(queue.schedules.core, app)
         self.when = when
         call = self.call_of(replace(JOB, workspace="a"))
         self.wanted = [self.placed(name, *call) for name in names]
@@ -344,6 +346,23 @@ def test_declared_by_two_versions(play: Play) -> None:
         play.look(again)
     assert [row.name for row in play.queue.schedules.list()] == ["x"]
     assert [at for name, at in play.jobs() if name == "x"] == [12, 22, 32]
+
+
+def test_declared_by_two_apps(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    """The first one keeps it while its workers live; the other's say so."""
+    shop = play.another(Declaring(play.queue, ("x",), every=10.0))
+    blog = play.another(Declaring(play.queue, ("x",), "blog", every=20.0))
+    for _ in range(4):
+        for ticker in (shop, blog):
+            play.look(ticker)
+        play.clock.advance(5)
+    assert (play.row("x").owner, play.row("x").schedule) == ("shop", "every 10 s")
+    assert "the workers of 'test/shop' declare schedule 'x' of workspace 'a', too" in caplog.text
+    play.jobs()
+    for _ in range(10):
+        play.clock.advance(5)
+        play.look(blog)
+    assert (play.row("x").owner, play.row("x").schedule) == ("blog", "every 20 s")
 
 
 def test_a_process_that_stood_still(play: Play) -> None:

@@ -3,7 +3,7 @@
 -- ROUTE workspace
 -- FULL refused
 -- RETURNS {status, now}: 1 stored, 0 nothing to change, 2 its next tick is wanted, -1 the workspace
--- has too many
+-- has too many; {-2, runner}: workers of another app declare it
 -- definition: JSON, with when it is due at its end
 -- next: empty in a first call; boot: when a process that declares it began, empty in its first
 -- call; - if it is put by a call
@@ -22,10 +22,14 @@ if is_same and (r.boot ~= '-') == is_declared then
   end
   return { 0, now_text }
 end
--- What a call has put stays, and so does what a newer process declares while it lives.
-local is_older = r and is_declared
-  and (r.boot == '-' or tonumber(r.boot) > tonumber(boot) and not Schedules.is_undeclared(r))
-if is_older then return { 0, now_text } end
+-- What a call has put stays, and so does what another app or a newer process declares, while it
+-- lives.
+if r and is_declared then
+  if r.boot == '-' then return { 0, now_text } end
+  local lives = not Schedules.is_undeclared(r)
+  if lives and r.runner ~= runner then return { -2, r.runner } end
+  if lives and tonumber(r.boot) > tonumber(boot) then return { 0, now_text } end
+end
 local when = '.*("when":.*)$'
 if r and match(r.definition, when) == match(definition, when) then next = r.next end
 if next == '' then return { 2, now_text } end
