@@ -125,14 +125,18 @@ def silent_workers(workers: Sequence[Worker]) -> Iterator[Remark]:
 
 def late_schedules(rows: Iterable[ScheduleRow]) -> Iterator[Remark]:
     """Schedules with ticks that no worker publishes, or can publish."""
-    late = [row for row in rows if row.late_seconds > LATE_SECONDS or row.outcome == "failed"]
-    late.sort(key=lambda row: -row.late_seconds)
-    for row in late[:1]:
-        others = f", as {counted(len(late) - 1, 'other')} are" if late[1:] else ""
+    late = [
+        row
+        for row in rows
+        if row.late_seconds > LATE_SECONDS or (row.outcome == "failed" and not row.paused)
+    ]
+    for row in sorted(late, key=lambda row: -row.late_seconds)[:1]:
+        others = f" (and {counted(len(late) - 1, 'other')})" if late[1:] else ""
+        is_late = f"is {duration(row.late_seconds)} late"
         text = (
-            f"schedule {row.name!r} of workspace {row.workspace!r} is {duration(row.late_seconds)} "
-            f"late{others}: start a worker ({row.runner}), or see in the worker's log why it "
-            "cannot publish it"
+            f"schedule {row.name!r} of workspace {row.workspace!r}{others} "
+            f"{'cannot be published' if row.outcome == 'failed' else is_late}: start a worker "
+            f"({row.runner}), or see in the worker's log why it cannot publish it"
         )
         yield Remark(Level.WARNING, "schedules", text)
 
