@@ -317,8 +317,11 @@ def test_a_child_publishes_whatever_the_parents_threads_held(
         if not child:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)  # pytest-timeout has its own
             signal.alarm(10)
-            queue.publish(b"", queue="q", workspace="a")
-            os._exit(0)
+            try:
+                queue.publish(b"", queue="q", workspace="a")
+                os._exit(0)
+            finally:
+                os._exit(1)  # no second run of the tests
         status = os.waitpid(child, 0)[1]
         end.set()
         assert (status, queue.depth("q")) == (0, 2)
