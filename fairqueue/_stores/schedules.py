@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
@@ -89,11 +89,6 @@ class ScheduleStore(OperatorStore):
         now, seconds, *found = self._call("due_schedules", runners=names, n=n)
         return float(now), float(seconds), _read(found)
 
-    def next_schedules(self) -> list[rows.ScheduleRow]:
-        """Return the first page: the most overdue, then what is due next."""
-        now, page = next(self.schedules(), (0.0, ()))
-        return [row.row(now) for row in page]
-
     def change_schedule(
         self, workspace: str, schedule: str, how: str, tick: Tick | None = None
     ) -> bool:
@@ -126,3 +121,10 @@ def _read(found: Sequence[bytes]) -> list[StoredSchedule]:
         if len(row) == len(StoredSchedule._fields):
             rows.append(StoredSchedule._make(row))
     return rows
+
+
+def next_schedules(shards: Iterable[ScheduleStore]) -> Iterator[rows.ScheduleRow]:
+    """Give the first hundred of each shard: the most overdue, then what is due next."""
+    for shard in shards:
+        now, page = next(shard.schedules(), (0.0, ()))
+        yield from (row.row(now) for row in page)

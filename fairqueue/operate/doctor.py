@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 
 from fairqueue._settings import Settings
+from fairqueue._stores.schedules import next_schedules
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.limits import refuse_small
 from fairqueue._stores.sharded.mover import Moved, Mover
@@ -120,7 +121,7 @@ class Doctor:
             long_jobs(views.running(n=MOST_JOBS).jobs, averages),
             checkup.unknown_tasks(views.unknown_tasks()),
             checkup.waits(views.blocked_waits()),
-            late_schedules(row for shard in there for row in shard.next_schedules()),
+            late_schedules(next_schedules(there)),
             recent_deaths(_recent_dead(here), most=MOST_DEAD),
             paused(here.pauses()),
             contradictions(stored),

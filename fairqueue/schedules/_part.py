@@ -9,6 +9,7 @@ from uuid import UUID
 from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
 from fairqueue._later import rows
+from fairqueue._stores.schedules import next_schedules
 from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
@@ -75,9 +76,8 @@ class Schedules:
 
     def lateness(self) -> float:
         """Return for how many seconds a tick is due at most, of the first hundred of each shard."""
-        shards = self.core.connection.reached().shards
-        late = (row.late_seconds for shard in shards for row in shard.next_schedules())
-        return max(late, default=0.0)
+        rows = next_schedules(self.core.connection.reached().shards)
+        return max((row.late_seconds for row in rows), default=0.0)
 
     def list(
         self, workspace: str | int | UUID | None = None, *, most: int | None = None
