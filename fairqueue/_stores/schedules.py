@@ -83,11 +83,15 @@ class ScheduleStore(OperatorStore):
     def due_schedules(self, runners: Sequence[str], n: int) -> tuple[float, float, Any]:
         """Take up to ``n`` that are due, for some seconds; return the time first.
 
-        And in how many seconds to look again, where all that is due was returned.
+        And in how many seconds to look again, where all that is due was returned. A call passes
+        a thousand of other runners.
         """
-        names = f" {' '.join(map(encode, runners))} "
-        now, seconds, *found = self._call("due_schedules", runners=names, n=n)
-        return float(now), float(seconds), _read(found)
+        names, start = f" {' '.join(map(encode, runners))} ", 0
+        while True:
+            reply = self._call("due_schedules", runners=names, n=n, start=start)
+            now, seconds, start, *found = reply
+            if found or not start:
+                return float(now), float(seconds), _read(found)
 
     def change_schedule(
         self, workspace: str, schedule: str, how: str, tick: Tick | None = None

@@ -1,10 +1,12 @@
 -- Take up to n schedules that are due, for a few seconds, to publish their ticks.
--- ARGV now runners n
--- RETURNS {now, seconds, entry, record, ...}: in how many seconds to look again
+-- ARGV now runners n start
+-- RETURNS {now, seconds, start, entry, record, ...}: in how many seconds to look again, or with
+-- which start to go on at once
 -- runners: those of the caller, with spaces around each
-local _, runners, n = unpack(ARGV)
-local found, seconds = Schedules.due(runners, tonumber(n))
-local reply = { now_text, num(seconds) }
+-- start: 0, or what an earlier call has returned
+local _, runners, n, start = unpack(ARGV)
+local found, seconds, from = Schedules.due(runners, tonumber(n), tonumber(start))
+local reply = { now_text, num(seconds), from }
 if #found == 0 then return reply end
 local moves = call('HEXISTS', K.limits(), 'moves') == 1
 for _, member in ipairs(found) do

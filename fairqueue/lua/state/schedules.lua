@@ -12,9 +12,8 @@ local FIELDS = { 'runner', 'next', 'extra', 'last', 'outcome', 'paused', 'delay'
 local TICK = '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|(%d+)$'
 local PAGE = 100
 local PASSED_MOST = 1000 -- due ones of other runners that one call passes
-local LEFT_SECONDS = 5 -- one that no worker has taken for longer is put off: they are down
 local HELD_SECONDS = 3 -- for a worker that publishes a tick; then another one does
-local FULL_SECONDS = 5 -- until a tick that a capacity has refused, or no worker takes, is due again
+local FULL_SECONDS = 5 -- until a tick that a capacity has refused is published again
 local UNDECLARED_SECONDS = 20 -- a process declares its schedules each 10 s
 local DOUBT_SECONDS = 11 -- for processes that could not, since they or the server stood still
 local AHEAD_SECONDS = 1
@@ -101,29 +100,28 @@ function Schedules.names(member)
   return { match(member, '^(%S+) (%S+) (%S+)$') }
 end
 
--- Up to n entries that are due, of these runners, and in how many seconds to look again.
-function Schedules.due(runners, n)
-  local found, from, passed, some = {}, 0, 0
+-- Up to n entries that are due, of these runners; in how many seconds to look again; and behind
+-- how many of the index to go on at once, since so many of other runners are due, else 0.
+function Schedules.due(runners, n, start)
+  local found, from, some = {}, start
   repeat
     some = call('ZRANGEBYSCORE', K.schedule_times(), '-inf', num(now + AHEAD_SECONDS),
-      'WITHSCORES', 'LIMIT', from, PAGE)
-    local left = { K.schedule_times() }
+      'WITHSCORES', 'LIMIT', int(from), PAGE)
     for i = 1, #some, 2 do
       local at = tonumber(some[i + 1])
-      if #found == n then return found, 0 end
+      if #found == n then return found, 0, 0 end
       if find(runners, ' ' .. match(some[i], '^%S*') .. ' ', 1, true) then
-        if at > now then return found, at - now end
+        if at > now then return found, at - now, 0 end
         insert(found, some[i])
-      elseif at < now - LEFT_SECONDS then
-        insert(left, num(now + FULL_SECONDS))
-        insert(left, some[i])
       end
     end
-    if #left > 1 then call('ZADD', unpack(left)) end
-    from, passed = from + PAGE - (#left - 1) / 2, passed + PAGE
-  until #some < 2 * PAGE or passed >= PASSED_MOST
-  local has_any = passed > PAGE or #some > 0 or call('EXISTS', K.schedule_times()) == 1
-  return found, has_any and AHEAD_SECONDS or NONE_SECONDS
+    if #some < 2 * PAGE then
+      local has_any = from > 0 or #some > 0 or call('EXISTS', K.schedule_times()) == 1
+      return found, has_any and AHEAD_SECONDS or NONE_SECONDS, 0
+    end
+    from = from + PAGE
+  until from >= start + PASSED_MOST
+  return found, 0, #found == 0 and from or 0
 end
 
 -- The schedule that expects this tick; nil: it was published before, or the schedule has changed.
