@@ -21,7 +21,9 @@ MOST_BYTES = 1 << 20
 """A larger payload is not decoded."""
 _is_secret = re.compile(HIDDEN_NAMES, re.IGNORECASE).search
 _QUOTED = r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?"""
-_VALUE = rf"""{_QUOTED}|[^,)}}\]\s(\[{{<'"\\]*[(\[{{<'"\\].*|[^,)}}\]\s]+"""
+_WORD = r"""[^,)}\]\s(\[{<'"\\]*"""
+_OPENED = r"""[(\[{][^)\]}]*(?:[)\]}].*)?"""
+_VALUE = rf"""{_QUOTED}|{_WORD}(?:{_OPENED}|[<'"\\].*)|[^,)}}\]\s]+"""
 _IS = r"""[\w-]{0,100}\\?['"]?\s*[:=]\s*"""
 _IN_TEXT = re.compile(
     rf"((?:authorization){_IS})(?:{_QUOTED}|.+)|((?:{HIDDEN_NAMES}){_IS})(?:{_VALUE})",
@@ -29,9 +31,13 @@ _IN_TEXT = re.compile(
 )
 """The pattern begins at the name: with a prefix, the search would begin again at each letter.
 
-A value goes to its closing quote or the end of its word. One that has brackets, or quotes inside,
-goes to the end of its line, and so does one of a header such as ``Authorization: Bearer …``.
+A value goes to its closing quote or the end of its word. One with quotes inside goes to the end of
+its line, as one of a header such as ``Authorization: Bearer …`` does; one with brackets to the end
+of the line of its first closing one.
 """
+_CHAINED = re.compile(
+    r"^(?:The above exception was the direct|During handling of the above exc).*\n", re.MULTILINE
+)
 
 
 MOST_IN_LIST, MOST_ERROR = 60, 200  # characters
@@ -63,7 +69,8 @@ def last_line(details: str) -> str:
 
     That of a group of exceptions stands before the tracebacks of its members.
     """
-    own = masked(details).partition("\n  +-+-")[0]
+    *_, newest = _CHAINED.split(masked(details))
+    own = newest.partition("\n  +-+-")[0]
     return _cut(own.rstrip().rpartition("\n")[2].strip(" \t|"), MOST_ERROR)
 
 

@@ -49,15 +49,16 @@ class Placed(NamedTuple):
         delay = f"{when.delay(self.workspace, self.name):.3f}"
         fields = {"runner": self.runner, "delay": delay, "definition": self._definition(when)}
         where = self.workspace, self.name
-        status, now = store.put_schedule(*where, **fields, next="", boot=boot)
+        status, now = told = store.put_schedule(*where, **fields, next="", boot=boot)
         if status == WANTED:
             first = when.after(float(now))
             if first is None:
                 raise ConfigurationError(f"schedule {self.name!r} is never due: until is over")
-            status, _ = store.put_schedule(*where, **fields, next=f"{first:.3f}", boot=boot or now)
+            told = store.put_schedule(*where, **fields, next=f"{first:.3f}", boot=boot or now)
+        status, other = told
         if status == OF_ANOTHER:
             raise ConfigurationError(
-                f"the workers of {decode(now)!r} declare schedule {self.name!r} of workspace "
+                f"the workers of {decode(other)!r} declare schedule {self.name!r} of workspace "
                 f"{self.workspace!r}, too: rename one of the two, or give each app a namespace"
             )
         if status == TOO_MANY:

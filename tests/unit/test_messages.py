@@ -90,6 +90,7 @@ def test_long_arguments_are_cut() -> None:
         "'X-Api-Key': {'a': {'b': 'x'}, 'c': 'hunter2'}",
         "password=(f(1), b'hunter2')",
         "secret=<Secret hunter2>",
+        '"tokens": [\n "a",\n "hunter2"\n]',
         r"{\"password\": \"hunter2\"}",
     ],
 )
@@ -118,6 +119,11 @@ def test_the_last_line_of_a_group_of_exceptions() -> None:
     +------------------------------------
 """
     assert last_line(details) == "ExceptionGroup: many (1 sub-exception)"
+    chained = (
+        "\nThe above exception was the direct cause of the following exception:\n\nTraceback\n"
+    )
+    assert last_line(f"{details}{chained}RuntimeError: refused") == "RuntimeError: refused"
+    assert last_line(f"ValueError: no\n{chained}{details}").startswith("ExceptionGroup: many")
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ function Schedules.names(member)
 end
 
 -- Up to n entries that are due, of these runners; in how many seconds to look again; and behind
--- how many of the index to go on at once, since so many of other runners are due, else 0.
+-- how many of the index to go on at once, since all before that are of other runners, else 0.
 function Schedules.due(runners, n, start)
   local found, from, some = {}, start
   repeat

@@ -11,7 +11,7 @@ from typing import Any
 from billiard.einfo import ExceptionInfo
 from celery import states
 from celery.app import trace as celery_trace
-from celery.exceptions import Reject
+from celery.exceptions import Reject, TaskPredicate
 from celery.worker.consumer import consumer
 
 from fairqueue import JobContext, LeaseLost, progress
@@ -179,6 +179,10 @@ def _also_progress(update_state: Callable[..., Any]) -> Callable[..., Any]:
     return update
 
 
+DECIDED = (TaskPredicate, SystemExit, KeyboardInterrupt, MemoryError)
+"""How a task may end itself, also where it hides that it waits."""
+
+
 class _GivesBack:
     """A run that is suspended, or has lost its lease, has no result: the job's next run has one.
 
@@ -192,11 +196,12 @@ class _GivesBack:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         """It ends."""
-        steps = self.job.steps
-        if isinstance(error, Suspended) or (steps is not None and steps.suspended):
-            raise WaitsForChild(str(error or "it waits for a child"), requeue=True) from None
         if isinstance(error, LeaseLost):
             raise LeaseEnded(str(error), requeue=True) from error
+        steps = self.job.steps
+        hides = steps is not None and steps.suspended and not isinstance(error, DECIDED)
+        if hides or isinstance(error, Suspended):
+            raise WaitsForChild(str(error or "it waits for a child"), requeue=True) from None
 
 
 def if_leased(job: JobContext) -> AbstractContextManager[None] | None:

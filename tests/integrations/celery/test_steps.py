@@ -230,6 +230,26 @@ def test_a_task_that_hides_its_suspension_is_suspended(
     assert (result.state, ran[-2:]) == ("SUCCESS", [7, 7])
 
 
+def test_a_task_that_is_retried_where_it_waits_runs_to_its_end_once(
+    family: Celery, ran: Ran
+) -> None:
+    """The retry was published by then; it is what goes on."""
+
+    @family.task(name="shop.hides", shared=False, acks_late=True, bind=True)
+    def hides(self: Any) -> None:
+        try:
+            ran.append(("got", step.invoke("leaf", family.tasks["shop.leaf"], 7)))
+        except BaseException as error:  # noqa: BLE001
+            raise self.retry(countdown=0.2) from error
+
+    queue = queue_of(family)
+    with working(family), fairqueue.workspace("acme"):
+        hides.delay()
+        wait_for(lambda: ("got", 7) in ran, seconds=25)
+        wait_for(lambda: queue.depth(family.conf.task_default_queue, running=True) == 0)
+    assert ran.count(("got", 7)) == 1
+
+
 @pytest.mark.parametrize("end", ["cancelled", "revoked", "expired"])
 def test_a_child_that_never_runs_fails_its_parent_soon(family: Celery, ran: Ran, end: str) -> None:
     """A worker stores its failure, and tells the parent."""
