@@ -239,7 +239,7 @@ def test_a_task_that_is_retried_where_it_waits_runs_to_its_end_once(
     def hides(self: Any) -> None:
         try:
             ran.append(("got", step.invoke("leaf", family.tasks["shop.leaf"], 7)))
-        except BaseException as error:  # noqa: BLE001
+        except BaseException as error:
             raise self.retry(countdown=0.2) from error
 
     queue = queue_of(family)
