@@ -90,7 +90,8 @@ class FairQueue(Operators):
         self._connected = self._connection.connected
         super().__init__(self._connection.reached, settings)
         self.job, self.watch = self.statuses.job, self.statuses.watch
-        self.endings = self._claimer = self._introduced = Claimers(self.store, self.settings)
+        self._claimer = self._introduced = Claimers(self.store, self.settings)
+        self.endings = self._claimer
         """Ends that wait for a server that is away (for adapters)."""
         self.presence = self.history.presence = self._claimer.presence
         """What ``queue.views.workers()`` tells of what this queue claims (for adapters)."""
@@ -441,8 +442,7 @@ class FairQueue(Operators):
     def note_stop(self) -> None:
         """Tell operators that this worker stops, until it claims again (for adapters)."""
         self._claimer.close()
-        if self._introduced is self._claimer:  # a clone's thread may end with the process
-            self.tally.send_activity(self.store.add_activity, now=True)
+        self.tally.send_activity(self.store.add_activity, now=True)
 
     def close(self) -> None:
         """Close all connections; the queue can be used again and reconnects."""

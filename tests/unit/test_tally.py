@@ -119,21 +119,6 @@ def test_clones_count_together(queue: FairQueue) -> None:
     assert _counter(queue, "jobs_published") == {("q",): 1}
 
 
-def test_a_clone_that_closes_sends_nothing(queue: FairQueue) -> None:
-    """Its thread may end with the process, and what it has begun to send would be lost."""
-    queue.publish(b"", queue="q", workspace="a")
-    queue.ack(queue.claim(["q"]).leases[0])
-    queue.clone().close()
-    assert _ends(queue) == 0
-    queue.note_stop()
-    assert _ends(queue) == 1
-
-
-def _ends(queue: FairQueue) -> int:
-    windows = queue.store.activity(60, 2)
-    return sum(row[HAPPENINGS.index("ends")] for _, rows in windows for _, row in rows)
-
-
 def test_a_job_s_lease_is_forgotten_at_last() -> None:
     """One whose end is never seen does not stay for ever."""
     tally = Tally(1)
