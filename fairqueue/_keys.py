@@ -143,7 +143,7 @@ TYPES = {kind: of.type for kind, of in KINDS.items()}
 def encode(name: str) -> str:
     r"""Percent-encode a name or text for use in a key or a packed record.
 
-    What is no Unicode, as Python has it of such a file's name in an error, is spelled: ``\udc80``.
+    A lone surrogate, as in the error about a file whose name is not UTF-8, becomes ``\udc80``.
     """
     return name if _is_plain(name) else quote(name, safe="", errors="backslashreplace")
 

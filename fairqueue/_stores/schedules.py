@@ -81,10 +81,10 @@ class ScheduleStore(OperatorStore):
         return int(status), now.decode()
 
     def due_schedules(self, runners: Sequence[str], n: int) -> tuple[float, float, Any]:
-        """Take up to ``n`` that are due, for some seconds; return the time first.
+        """Take up to ``n`` schedules that are due, for some seconds.
 
-        And in how many seconds to look again, where all that is due was returned. A call passes
-        a thousand of other runners.
+        Returns the time, in how many seconds to look again if all that are due were taken, and the
+        schedules. One script passes a thousand schedules of other runners: it may take several.
         """
         names, start = f" {' '.join(map(encode, runners))} ", 0
         while True:

@@ -71,7 +71,10 @@ class InPlace:
 
 
 def is_over(store: Any, child: Child) -> bool:
-    """Whether no word of a child's end will come; of one that has just died a worker's may."""
+    """Whether a child without a result has ended, and none will come.
+
+    A worker stores the error of a killed child some seconds after its death.
+    """
     found = store.why(workspace=child.workspace, job_id=child.id, queue=None)
     just_died = found.state is JobState.DEAD and found.now < found.since + POLL_SECONDS
     return found.state in OVER and not just_died

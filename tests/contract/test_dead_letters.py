@@ -52,8 +52,8 @@ def test_a_dead_letter_has_a_history(world: World) -> None:
     assert two.ended == pytest.approx(world.clock())
 
 
-def test_an_error_with_what_is_no_unicode(world: World) -> None:
-    """Python has such text of a file name that is no UTF-8, and raises it in errors."""
+def test_an_error_with_a_lone_surrogate(world: World) -> None:
+    """As Python raises it for a file whose name is not UTF-8."""
     worker = world.worker()
     world.publish()
     worker.reject(worker.take_one(), "failed \udc80", details="bad \udc80 name")

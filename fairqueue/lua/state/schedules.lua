@@ -100,8 +100,8 @@ function Schedules.names(member)
   return { match(member, '^(%S+) (%S+) (%S+)$') }
 end
 
--- Up to n entries that are due, of these runners; in how many seconds to look again; and behind
--- how many of the index to go on at once, since all before that are of other runners, else 0.
+-- Up to n due entries of these runners; in how many seconds to look again; and the place in the
+-- index at which to go on at once, since all before it are of other runners, or 0.
 function Schedules.due(runners, n, start)
   local found, from, some = {}, start
   repeat
