@@ -130,13 +130,13 @@ def write_mark(engine: Engine, how: str, mark: Mark) -> None:
     engine.command("HDEL", key, "settings")
 
 
-def keep_mark(engine: Engine, layout: Layout, *, how: str = "HSETNX") -> None:
-    """Give one of several shards its mark again, which it has lost with its data.
+def keep_mark(engine: Engine, layout: Layout) -> None:
+    """Give one of several shards its mark again if the shard has lost it with its data.
 
-    It is read first: a full server refuses a write that changes nothing, too.
+    The mark is read first: a full server refuses even a write that changes nothing.
     """
-    if engine.shard < layout.mark.most > 1 and (how == "HSET" or mark_of(engine) is None):
-        write_mark(engine, how, layout.mark)
+    if engine.shard < layout.mark.most > 1 and mark_of(engine) is None:
+        write_mark(engine, "HSETNX", layout.mark)
 
 
 def moves_from(engine: Engine) -> Mark | None:

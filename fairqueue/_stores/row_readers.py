@@ -195,17 +195,20 @@ LISTS = ("queues", "tasks")
 
 def workers(texts: Mapping[bytes, bytes], now: float) -> list[WorkerRow]:
     """Read owners, each with what its app has declared; one that cannot be read is left out."""
+    apps = {name[1:]: _declared(text) for name, text in texts.items() if name.startswith(b"#")}
     found = []
     for owner, text in texts.items():
         if not owner.startswith(b"#"):
             with suppress(ValueError, LookupError, TypeError):
-                found.append(_worker(decode(owner), text, texts, now))
+                found.append(_worker(decode(owner), text, apps, now))
     return found
 
 
-def _worker(owner: str, text: bytes, texts: Mapping[bytes, bytes], now: float) -> WorkerRow:
+def _worker(
+    owner: str, text: bytes, apps: Mapping[bytes, Mapping[str, Any]], now: float
+) -> WorkerRow:
     seen, digest, about = text.split(b" ", 2)
-    said = {"tasks": None, **json.loads(about), **_declared(texts.get(b"#" + digest, b""))}
+    said = {"tasks": None, **json.loads(about), **apps.get(digest, {})}
     told = {name: said[name] for name in said.keys() & WorkerRow.__annotations__.keys()}
     lists = {name: None if (of := told[name]) is None else tuple(of) for name in LISTS}
     named = {"owner": owner, "worker": told["worker"] or owner}
@@ -216,7 +219,7 @@ def _worker(owner: str, text: bytes, texts: Mapping[bytes, bytes], now: float) -
 
 
 def _declared(text: bytes) -> dict[str, Any]:
-    """Read what an app declares: nothing, if that is not known or damaged."""
+    """Read what an app declares: nothing, if that is damaged."""
     try:
         return dict(json.loads(text))
     except (ValueError, TypeError):

@@ -130,15 +130,17 @@ def late_schedules(rows: Iterable[ScheduleRow]) -> Iterator[Remark]:
         for row in rows
         if row.late_seconds > LATE_SECONDS or (row.outcome == "failed" and not row.paused)
     ]
-    for row in sorted(late, key=lambda row: -row.late_seconds)[:1]:
-        others = f" (and {counted(len(late) - 1, 'other')})" if late[1:] else ""
-        is_late = f"is {duration(row.late_seconds)} late"
-        text = (
-            f"schedule {row.name!r} of workspace {row.workspace!r}{others} "
-            f"{'cannot be published' if row.outcome == 'failed' else is_late}: start a worker "
-            f"({row.runner}), or see in the worker's log why it cannot publish it"
-        )
-        yield Remark(Level.WARNING, "schedules", text)
+    if not late:
+        return
+    row = max(late, key=lambda row: row.late_seconds)
+    others = f" (and {counted(len(late) - 1, 'other')})" if late[1:] else ""
+    is_late = f"is {duration(row.late_seconds)} late"
+    trouble = "cannot be published" if row.outcome == "failed" else is_late
+    text = (
+        f"schedule {row.name!r} of workspace {row.workspace!r}{others} {trouble}: start a worker "
+        f"({row.runner}), or see in the worker's log why it cannot publish it"
+    )
+    yield Remark(Level.WARNING, "schedules", text)
 
 
 def long_jobs(jobs: Iterable[RunningJob], averages: Mapping[str, float | None]) -> Iterator[Remark]:

@@ -167,9 +167,12 @@ class Outages:
             log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
 
     def _probed(self, shard: Store) -> Exception | None:
-        """Ask as a publish would: replicas have all the time that the setting gives them."""
-        least, seconds = self._settings.min_replicas, self._settings.replica_wait_seconds
-        return _asked(shard, ASK_SECONDS + 2 * seconds * bool(least), of_replicas=True)
+        """Ask as a publish would: replicas have all the time that the setting gives them.
+
+        A ``WAIT`` has 0.8 of a connection's time-out.
+        """
+        wait = self._settings.replica_wait_seconds if self._settings.min_replicas else 0.0
+        return _asked(shard, ASK_SECONDS + 2 * wait, of_replicas=True)
 
     # The spools
 

@@ -56,6 +56,15 @@ def suspend(world: World, backend: Backend, lease: Lease, *names: str) -> None:
         end_steps(run, succeeded=False)
 
 
+def lose_child(world: World, backend: Backend, lease: Lease) -> None:
+    """Run a parent that cannot know how its child has ended."""
+    with (
+        run_of(world, lease, children=lambda: backend),
+        pytest.raises(ChildLost, match="has no result"),
+    ):
+        step.invoke("one", "child")
+
+
 def test_the_end_of_a_child_brings_its_parent_back_to_the_head(world: World) -> None:
     """It holds nothing meanwhile, no delivery is counted, and each child is sent once."""
     world.limit("a", concurrency=1)
@@ -182,11 +191,7 @@ def test_a_result_that_is_gone(world: World) -> None:
     lease = worker.take_one()
     suspend(world, backend, lease, "one")
     assert worker.finish(worker.take_one())
-    with (
-        run_of(world, lease, children=lambda: backend),
-        pytest.raises(ChildLost, match="has no result"),
-    ):
-        step.invoke("one", "child")
+    lose_child(world, backend, lease)
 
 
 def test_a_child_that_kills_its_workers_is_waited_for_until_that_is_told(world: World) -> None:
@@ -196,14 +201,9 @@ def test_a_child_that_kills_its_workers_is_waited_for_until_that_is_told(world: 
     lease = worker.take_one()
     suspend(world, backend, lease, "one")
     worker.reject(worker.take_one())
-    with run_of(world, lease, children=lambda: backend), pytest.raises(Suspended):
-        step.invoke("one", "child")
+    suspend(world, backend, lease, "one")
     world.pass_time(POLL_SECONDS + 1)
-    with (
-        run_of(world, lease, children=lambda: backend),
-        pytest.raises(ChildLost, match="has no result"),
-    ):
-        step.invoke("one", "child")
+    lose_child(world, backend, lease)
 
 
 def test_what_was_sent_and_not_noted_is_not_sent_again(world: World) -> None:

@@ -258,9 +258,9 @@ def _checked(store: StoreBase, to: int) -> ShardedStore:
     return store
 
 
-def _limits_over_all(slot: fleets.TakenSlot) -> Iterator[str]:
-    """Name all limits that may be wider than a shard, under which a job runs."""
-    yield from (limit_of("total", ""), limit_of("queue", slot.queue), limit_of("task", slot.task))
+def _limits_over_all(slot: fleets.TakenSlot) -> list[str]:
+    """Name the limits of a running job that may be wider than a shard."""
+    return [limit_of("total", ""), limit_of("queue", slot.queue), limit_of("task", slot.task)]
 
 
 def _give_settings(source: Store, target: Store) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.engine import WorkspaceMoves
-from fairqueue._stores.layout import Layout, Mark, age_of, keep_mark, mark_of
+from fairqueue._stores.layout import Layout, Mark, age_of, mark_of, write_mark
 from fairqueue._stores.moves import Forwarding
 from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store
@@ -161,21 +161,20 @@ class Shards:
     def _look(self, shards: Sequence[Store], *, at_all: bool = False) -> None:
         """``at_all``: a shard refuses a publish, perhaps since it has lost its newest writes."""
         errors, began = Errors(), time.monotonic()
-        found = list[tuple[bool, tuple[int, bool], Mark | None]]()
-        behind = list[Store]()
+        found = list[tuple[bool, tuple[int, bool], Mark | None, Store]]()
         for shard, mark in answers(shards, lambda shard: (shard, mark_of(shard.engine)), errors):
-            found.append((self.layout.is_told(mark, shard.engine.shard), age_of(mark), mark))
-            if found[-1][0] and not at_all:
+            is_told = self.layout.is_told(mark, shard.engine.shard)
+            found.append((is_told, age_of(mark), mark, shard))
+            if is_told and not at_all:
                 break
-            if not found[-1][0]:
-                behind.append(shard)
         if len(self._all) == 1:
             errors.raise_first()
         if found:  # if none is to be believed, all have lost their data, or their newest writes
-            is_told, _, newest = max(found, key=itemgetter(0, 1))
+            any_is_told, _, newest, _ = max(found, key=itemgetter(0, 1))
             self.layout.learn(newest, began)
-            for shard in behind if at_all and is_told else ():
-                keep_mark(shard.engine, self.layout, how="HSET")
+            for is_told, _, _, shard in found if at_all and any_is_told else ():
+                if not is_told and shard.engine.shard < self.layout.mark.most:
+                    write_mark(shard.engine, "HSET", self.layout.mark)
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Make a call about some workspaces; while they move, try again for some 2 s.

@@ -26,14 +26,14 @@ from fairqueue_celery._consume.shared_memory import runs
 from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
-from fairqueue_celery._worker.task import LeaseEnded, WaitsForChild
+from fairqueue_celery._worker.task import COSTS_PROCESS, LeaseEnded, WaitsForChild
 
 logger = logging.getLogger("fairqueue_celery.worker")
 
 GIVEN_UP = ("ignored", "rejected")
 """Outcomes of the history alone."""
-COUNTED = (WorkerLostError, TimeLimitExceeded, MemoryError, SystemExit, KeyboardInterrupt)
-"""Errors that cost the worker its process, or would cost it the next one."""
+COUNTED = (WorkerLostError, TimeLimitExceeded, *COSTS_PROCESS)
+"""Errors after which a delivery counts."""
 FOLLOWED = ("on_accepted", "on_success", "on_failure", "on_timeout", "cancel", "execute_using_pool")
 
 
