@@ -87,6 +87,7 @@ def test_a_group_that_comes_and_goes_while_a_job_runs(redis_client: redis.Redis)
     play.engines_and_model_agree()
     configure("a", "c")
     configure()
+    play.teardown()
 
 
 @pytest.mark.slow
