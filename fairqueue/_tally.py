@@ -6,9 +6,7 @@ Some of it is for metrics, if they are on. The activity is sent to the store now
 from __future__ import annotations
 
 import logging
-import os
 import time
-import weakref
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
-from fairqueue._threads import native_lock
+from fairqueue._threads import in_forked_children, native_lock
 from fairqueue._types import Ending, Finish, Job, Lease, Published
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
@@ -357,12 +355,4 @@ def _of(job: Job | CapacityExceeded) -> Key:
     return job.workspace, job.queue, job.task
 
 
-_tallies: weakref.WeakSet[Tally] = weakref.WeakSet()
-
-
-def _end_in_child() -> None:
-    for tally in list(_tallies):
-        tally.end()
-
-
-os.register_at_fork(after_in_child=_end_in_child)
+_tallies = in_forked_children(Tally.end)

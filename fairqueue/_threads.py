@@ -1,6 +1,6 @@
 """Native threads and events, even where gevent or eventlet have patched ``threading``.
 
-A task that does not yield cannot block them.
+A task that does not yield cannot block them. And what a forked child does with what it inherits.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T", bound=Hashable)
 
@@ -244,3 +245,10 @@ def _let_native_threads_log() -> None:
         if green.acquire(blocking=False):  # else it is in use, and the next thread finds it
             handler.lock = _LogLock(green)
             green.release()
+
+
+def in_forked_children(act: Callable[[Any], object]) -> WeakSet[Any]:
+    """Return a set of objects; a forked child calls ``act`` with each that lives."""
+    objects = WeakSet[Any]()
+    os.register_at_fork(after_in_child=lambda: [act(each) for each in list(objects)])
+    return objects

@@ -43,8 +43,6 @@ log = logging.getLogger("fairqueue.step")
 MOST_NAME_BYTES = 200
 MOST_STEPS = 1000
 MOST_BYTES = 256 * 1024
-SETTLES_SECONDS = 1.0
-"""A framework may store the result of a child a moment after its job has ended."""
 
 _making = threading.Lock()
 
@@ -111,9 +109,8 @@ def invoke(name: str, task: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def key(name: str) -> str:
     """Return an idempotency key for a step, the same in all runs of this task: 32 hex digits."""
-    steps = _of_run(name)
-    words = [steps.job.workspace, steps.task_id, name]
-    return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:32]
+    words = json.dumps([*_of_run(name).of, name])
+    return hashlib.sha256(words.encode()).hexdigest()[:32]
 
 
 def end_steps(job: JobContext, *, succeeded: bool) -> Counter[str]:
@@ -138,13 +135,14 @@ class _Steps:
 
     def __init__(self, job: JobContext) -> None:
         self.job = job
-        self.task_id = job.message_id or message_id_of(job.job_id)
+        self.of = job.workspace, job.message_id or message_id_of(job.job_id)
+        """The workspace, and the id of the framework's message: the same in all runs."""
         self.counts: Counter[str] = Counter()
         self.suspended = False
         self._failed: list[str] = []
         self._framework: InPlace = (job.children or InPlace)()
         self._name = f"task {printable(job.task)}" if job.task else "the task"
-        self._lock = threading.Lock()  # of greenlets, too: it is held during calls
+        self._lock = threading.RLock()  # of greenlets, too: it is held during calls
         self._begun: dict[str, object] = {}
         self._kept: Any = {} if job.store is None else None
 
@@ -153,8 +151,7 @@ class _Steps:
         if self.job.lost:
             raise self._lost()
         with self._lock:
-            self._read()
-            kept = {each for each in self._kept if "\n" not in each}
+            kept = {each for each in self._read() if "\n" not in each}
             if name not in kept and len(kept.union(self._begun)) > MOST_STEPS:
                 raise StepTooLarge(
                     f"step {name!r} of {self._name} is one too many: at most {MOST_STEPS:,} are "
@@ -221,12 +218,11 @@ class _Steps:
 
     def _send(self, name: str, task: Any, args: Any, kwargs: Any, *, awaited: bool) -> Child:
         started, number = time.monotonic(), self._number(name)
-        words = [self.job.workspace, self.task_id, name, number]
-        child_id = str(uuid5(NAMESPACE_URL, json.dumps(words)))  # the same in all runs
+        child_id = str(uuid5(NAMESPACE_URL, json.dumps([*self.of, name, number])))
         call, *named = self._framework.call(task, args, kwargs)
         child = Child(child_id, self.job.workspace, *named)
         if self._ended(name, child, awaited=awaited) is None:
-            child = self._framework.send(call, child, [self.job.workspace, self.task_id])
+            child = self._framework.send(call, child, [*self.of])
         self.keep(f"{name}\n{number}", child, started)
         return child
 
@@ -243,16 +239,12 @@ class _Steps:
         started, ended = time.monotonic(), self._ended(name, child)
         store: Any = self.job.store
         if ended is None and is_over(store(), child):
-            until = time.monotonic() + SETTLES_SECONDS
-            while (ended := self._ended(name, child)) is None and time.monotonic() < until:
-                time.sleep(0.1)
-            if ended is None:
-                self._failed.append(name)
-                raise ChildLost(
-                    f"child {name!r} of {self._name} has ended (task {child.task}, id {child.id}), "
-                    "and the result backend has no result: let it keep results for longer, or look "
-                    "whether the child's worker could store it"
-                )
+            lost = ChildLost(
+                f"child {name!r} of {self._name} has ended (task {child.task}, id {child.id}), "
+                "and the result backend has no result: let it keep results for longer, or look "
+                "whether the child's worker could store it"
+            )
+            ended = self._ended(name, child) or Ended(error=lost)  # it may have come since
         if ended is None:
             self.suspended = True
             raise Suspended(f"{self._name} waits for child {name!r} (id {child.id})")
@@ -263,7 +255,7 @@ class _Steps:
 
     def _number(self, name: str) -> int:
         """Which child of this name is the present one: each that has failed has another id."""
-        return sum(key.startswith(f"{name}\nfailed ") for key in self._kept)
+        return sum(key.startswith(f"{name}\nfailed ") for key in list(self._kept))
 
     def _ended(self, name: str, child: Child, *, awaited: bool = True) -> Ended | None:
         """Look for the result of a child; ConfigurationError: it is awaited, and none can come."""
@@ -280,9 +272,7 @@ class _Steps:
             return None  # only the id of its job tells whether an earlier run has sent it
 
     def _child(self, name: str) -> Child | None:
-        with self._lock:
-            self._read()
-            text = self._kept.get(f"{name}\n{self._number(name)}")
+        text = self._read().get(f"{name}\n{self._number(name)}")
         return None if text is None else Child(*json.loads(text))
 
     def _text(self, name: str, value: Any) -> str:
@@ -295,25 +285,25 @@ class _Steps:
                 "coroutine function to step.run_async"
             ) from error
 
-    def _read(self) -> None:
-        """Read what earlier runs have kept, once, with the lock held."""
+    def _read(self) -> Any:
+        """Return what earlier runs have kept, which is read once, and what this one has."""
         job: Any = self.job
-        if self._kept is not None:
-            return
-        if not job.redeliverable:
-            _say_that_it_is_acked_early(self._name)
-        of = job.workspace, self.task_id
-        try:
-            self._kept = self._until_answered(lambda: job.store().steps(*of))
-        except ValueError as error:
-            log.warning("%s; all of them run again", error)
-            self._until_answered(lambda: self._note("", "unread"))
-            self._kept = {}
+        with self._lock:
+            if self._kept is not None:
+                return self._kept
+            if not job.redeliverable:
+                _say_that_it_is_acked_early(self._name)
+            try:
+                self._kept = self._until_answered(lambda: job.store().steps(*self.of))
+            except ValueError as error:
+                log.warning("%s; all of them run again", error)
+                self._until_answered(lambda: self._note("", "unread"))
+                self._kept = {}
+            return self._kept
 
     def _note(self, step: str, line: str) -> Any:
         job: Any = self.job
-        of = job.fence, job.workspace, self.task_id
-        return job.store().note_step(*of, step, line, early=not job.redeliverable)
+        return job.store().note_step(job.fence, *self.of, step, line, early=not job.redeliverable)
 
     def _until_answered(self, ask: Callable[[], Any]) -> Any:
         """What has run is not forgotten because the store is away for a moment."""

@@ -18,8 +18,6 @@ log = logging.getLogger("fairqueue.step")
 POLL_SECONDS = 30.0
 """A suspended task looks again after so long, should the word of its child's end be lost."""
 
-OVER = {JobState.ENDED, JobState.DEAD, JobState.UNKNOWN}
-
 
 class Child(NamedTuple):
     """A child that was sent, as its parent notes it."""
@@ -77,7 +75,7 @@ def is_over(store: Any, child: Child) -> bool:
     """
     found = store.why(workspace=child.workspace, job_id=child.id, queue=None)
     just_died = found.state is JobState.DEAD and found.now < found.since + POLL_SECONDS
-    return found.state in OVER and not just_died
+    return found.state in {JobState.ENDED, JobState.DEAD, JobState.UNKNOWN} and not just_died
 
 
 def wake_parent(store: Any, parent: Any) -> None:

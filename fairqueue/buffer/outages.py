@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakSet
 
 from fairqueue._later import Later
 from fairqueue._publish.new_job import check_on_unavailable
@@ -22,7 +19,7 @@ from fairqueue._stores.sharded.asking import refuse_if_full
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._tally import Tally
-from fairqueue._threads import native_event, native_lock, start_native
+from fairqueue._threads import in_forked_children, native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle
 from fairqueue.errors import StoreUnavailable
@@ -52,11 +49,7 @@ class Outages:
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        store: ShardedStore,
-        clone: Callable[[], Any],
-        tally: Tally,
+        self, settings: Settings, store: ShardedStore, clone: Callable[[], Any], tally: Tally
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
         self._settings = settings
@@ -139,11 +132,9 @@ class Outages:
     def _home(self, workspace: str) -> Store:
         """Return a workspace's shard; a new one is probed: a call to it may hang for seconds."""
         shard = self._store.expected_home(workspace)
-        if not shard.engine.is_hurried:
+        if shard.engine.server and not shard.engine.is_hurried:
             shard.engine.is_hurried = True
-            error = _asked(shard, ASK_SECONDS) if shard.engine.server else None
-            if isinstance(error, StoreUnavailable):
-                self._note(shard, error)
+            self._probed(shard)
         return shard
 
     def _note(self, shard: Store, error: StoreUnavailable) -> None:
@@ -167,12 +158,24 @@ class Outages:
             log.warning("Redis at %s is away: no publish waits for it: %s", name, error)
 
     def _probed(self, shard: Store) -> Exception | None:
-        """Ask as a publish would: replicas have all the time that the setting gives them.
+        """Ask whether a server takes jobs; note that it is away, and return what it raises.
 
-        A ``WAIT`` has 0.8 of a connection's time-out.
+        Replicas have all the time that the setting gives them: a ``WAIT`` has 0.8 of a connection's
+        time-out.
         """
         wait = self._settings.replica_wait_seconds if self._settings.min_replicas else 0.0
-        return _asked(shard, ASK_SECONDS + 2 * wait, of_replicas=True)
+        probe = shard.clone(timeout_seconds=ASK_SECONDS + 2 * wait)
+        probe.engine.is_probe = True
+        try:
+            refuse_if_full([probe])
+            probe.engine.refuse_unconfirmed()
+        except Exception as error:  # noqa: BLE001 - the caller tells them apart
+            if isinstance(error, StoreUnavailable):
+                self._note(shard, error)
+            return error
+        finally:
+            probe.close()
+        return None
 
     # The spools
 
@@ -206,10 +209,9 @@ class Outages:
 
     def _start(self) -> None:
         with self._lock:
-            if self._stopped is None:
+            if self._stopped is None and self._folder is not None:
                 self._stopped = native_event()
-                if self._folder is not None:
-                    start_native(partial(self._run, self._stopped), name="fairqueue-buffer")
+                start_native(partial(self._run, self._stopped), name="fairqueue-buffer")
 
     def _run(self, stopped: threading.Event) -> None:
         """Send what is kept here, and what ended processes have kept.
@@ -236,7 +238,7 @@ class Outages:
             except (BlockingIOError, FileNotFoundError):
                 continue  # a living process has it, or has just sent it
             except (spools.Error, OSError) as error:
-                self._tell(path, error)
+                self._tell("the buffered jobs in %s cannot be sent: %s", path, error)
                 continue
             with self._lock:
                 if stopped is None or not stopped.is_set():
@@ -244,9 +246,9 @@ class Outages:
                     continue
             spool.close()
 
-    def _tell(self, path: Path, error: Exception) -> None:
+    def _tell(self, text: str, *values: object) -> None:
         if self._throttle.passes():
-            log.error("the buffered jobs in %s cannot be sent: %s", path, error)
+            log.error(text, *values)
 
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls.
@@ -257,7 +259,7 @@ class Outages:
             try:
                 self._send_all(spool)
             except (spools.Error, OSError) as error:
-                self._tell(spool.path, error)
+                self._tell("the buffered jobs in %s cannot be sent: %s", spool.path, error)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
@@ -293,8 +295,7 @@ class Outages:
             self._sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
-            shard = self._store.expected_home(kept[0].job.workspace)
-            refusal = self._probed(shard)
+            refusal = self._probed(self._store.expected_home(kept[0].job.workspace))
             if refusal is None and len(kept) > 1:
                 return all(self._send(spool, [each]) for each in kept)
             if refusal is None and isinstance(error, StoreUnavailable) and tries > 1:
@@ -302,13 +303,8 @@ class Outages:
                 return self._send(spool, kept, tries - 1)
             if refusal is None:
                 spool.change(spools.REFUSE, [(str(error) or repr(error), *numbers[0])])
-            elif isinstance(refusal, StoreUnavailable):
-                self._note(shard, refusal)
-            if self._throttle.passes():
-                told = kept[0].job.id, kept[0].job.workspace, error
-                log.error(  # noqa: TRY400 - the traceback says no more
-                    "buffered job %r of workspace %r is not sent: %s", *told
-                )
+            job = kept[0].job
+            self._tell("job %r of workspace %r stays buffered: %s", job.id, job.workspace, error)
             return refusal is None
         spool.change(spools.DELETE, numbers)
         for each in kept:
@@ -320,28 +316,5 @@ def _is_away(shard: Store) -> bool:
     return shard.engine.breaker.publishes.is_shut
 
 
-def _asked(shard: Store, seconds: float, *, of_replicas: bool = False) -> Exception | None:
-    """Ask whether a server takes jobs; return what it raises: StoreUnavailable if it is away."""
-    probe = shard.clone(timeout_seconds=seconds)
-    probe.engine.is_probe = True
-    try:
-        refuse_if_full([probe])
-        if of_replicas:
-            probe.engine.refuse_unconfirmed()
-    except Exception as error:  # noqa: BLE001 - the caller tells them apart
-        return error
-    finally:
-        probe.close()
-    return None
-
-
-_all = WeakSet[Outages]()
+_all = in_forked_children(Outages.begin_in_child)
 _of_parents: list[spools.Spool] = []
-
-
-def _begin_in_child() -> None:
-    for outages in list(_all):
-        outages.begin_in_child()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)

@@ -184,8 +184,7 @@ class Spool:
         A spool that is damaged counts as one refused job.
         """
         with self._guard, suppress(Error):
-            found: tuple[int, int, float | None] = self._db.execute(COUNTS).fetchone()
-            return found
+            return self._db.execute(COUNTS).fetchone()  # type: ignore[no-any-return]
         return 0, 1, None
 
     def close(self) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from fairqueue._threads import in_forked_children
 from fairqueue.errors import ConfigurationError
 
 
@@ -59,12 +58,4 @@ def serve(collectors: Iterable[Any], bind: str, *, ports: int = 1) -> Server:
     )
 
 
-_serving: weakref.WeakSet[Server] = weakref.WeakSet()
-
-
-def _close_in_child() -> None:
-    for server in list(_serving):
-        server.close()
-
-
-os.register_at_fork(after_in_child=_close_in_child)
+_serving = in_forked_children(Server.close)

@@ -6,10 +6,9 @@ local _, name, task_id = unpack(ARGV)
 
 Shard.refuse_moved(name)
 local letter = DeadLetters.read('!!' .. name, task_id)
-if Steps.have_ended(letter) then return 0 end
 local queue, fence, own = match(letter or '', '^%S+ (%S+) steps (%d+) ([^ \n!]+)')
 local record = own and Jobs.read(queue, own)
-if not Jobs.deliveries_of(record) then return 0 end
+if Steps.have_ended(letter) or not Jobs.deliveries_of(record) then return 0 end
 local _, task, priority = Jobs.identity_of(record)
 if call('HEXISTS', K.slots_of_queue(queue), own) == 1 then
   local l = { queue = queue, id = own .. '!', task = task, fence = fence }

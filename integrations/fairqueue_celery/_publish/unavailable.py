@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any
 
@@ -25,29 +24,23 @@ class RunInline(OperationalError):
     """Redis is away, and the task was not sent: it runs here. kombu does not try this again."""
 
 
-@dataclass(slots=True)
-class _Asked:
-    """What a call says, and what has become of its tries."""
-
-    option: str | None = None
-    may_run: bool = False
-
-
-_asked: ContextVar[_Asked] = ContextVar("fairqueue_celery_asked", default=_Asked())  # noqa: B039
+_option: ContextVar[str | None] = ContextVar("fairqueue_celery_option", default=None)
+_may_run: ContextVar[bool] = ContextVar("fairqueue_celery_may_run", default=False)
+"""Of the call of this context: what it says; whether it can run here, since no try is stored."""
 
 
 def on_unavailable(settings: Settings) -> str:
     """What the call of this context says, else its task, else the setting; a worker's raises."""
     if pool.is_worker() or adapters.running_job() is not None:
         return "raise"
-    return _asked.get().option or settings.on_unavailable
+    return _option.get() or settings.on_unavailable
 
 
 def run_inline_after(error: StoreUnavailable, settings: Settings) -> None:
     """Raise RunInline if the call is to run here, unless one of its tries may be stored."""
-    asked = _asked.get()
-    asked.may_run = asked.may_run and not error.may_be_stored
-    if asked.may_run and on_unavailable(settings) == "inline":
+    if error.may_be_stored:
+        _may_run.set(False)
+    if _may_run.get() and on_unavailable(settings) == "inline":
         raise RunInline(str(error)) from error
 
 
@@ -63,13 +56,14 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
         option = how.pop(OPTION, None) or getattr(task, OPTION, None)
         _subscribe_late(self.backend.__class__)
         alone = not more and not any(map(how.get, NOT_INLINE))
-        token = _asked.set(_Asked(option, may_run=task is not None and alone))
+        tokens = _option.set(option), _may_run.set(task is not None and alone)
         try:
             return send_task(self, name, args, kwargs, *more, **how)
         except RunInline:
             ran_inline(self)
         finally:
-            _asked.reset(token)
+            _option.reset(tokens[0])
+            _may_run.reset(tokens[1])
         kept = {each: how[each] for each in ("task_id", "headers", EXPLICIT) if each in how}
         return task.apply(args, kwargs, **kept)
 
