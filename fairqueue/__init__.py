@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fairqueue import _later
+from fairqueue import _lazy
 from fairqueue import errors as errors
 from fairqueue import step as step
 from fairqueue._claim.progress import progress
@@ -100,9 +100,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what ``why`` and ``stats`` answer when it is named."""
     if name in {"Blocker", "JobStatus", "QueuePosition", "Why"}:
-        return getattr(_later.explained, name)
+        return getattr(_lazy.explained, name)
     if name in {"Stats", "WorkspaceStats"}:
-        return getattr(_later.rows, name)
+        return getattr(_lazy.rows, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

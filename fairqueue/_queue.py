@@ -12,6 +12,7 @@ from fairqueue._claim.claimers import Claimers
 from fairqueue._connection import Connection
 from fairqueue._limits.own import OwnLimits
 from fairqueue._limits.provider import LimitProvider
+from fairqueue._process_metrics import Tally
 from fairqueue._publish.capacity_wait import publish_refused_again, wait_seconds
 from fairqueue._publish.framework_ids import publish_known_ids_again, publish_one
 from fairqueue._publish.missing_workspace import MissingWorkspace
@@ -23,7 +24,6 @@ from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.asking import PROBED_QUEUE, first, refuse_if_full
 from fairqueue._stores.store import StoreBase
 from fairqueue._stores.waiter import Waiter
-from fairqueue._tally import Tally
 from fairqueue._tracing import Tracing
 from fairqueue._types import (
     Admission,

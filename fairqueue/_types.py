@@ -14,7 +14,6 @@ from fairqueue.plain import duration, printable
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
 """Default retention of dead letters; ``lua/state/dead_letters.lua`` has the same numbers."""
-CANCELLED = "cancelled"
 INTRODUCED_EVERY_SECONDS = 30.0
 """How often a process that claims gives a sign of life; with shorter leases once in each."""
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, NamedTuple, NoReturn
 
 from fairqueue._keys import Keys, decode
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.breaker import CircuitBreaker, breaker_at
 from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.library import Read, load, read_source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairqueue._later import Later
+from fairqueue._lazy import Later
 
 __all__ = ["explain", "fleet", "noted", "row_readers"]
 

@@ -31,7 +31,7 @@ LUA = Path(__file__).parents[1] / "lua"
 
 MODULES = (
     "scheduler/fairness",
-    "calls/words",
+    "calls/arguments",
     "state/shard",
     "shards/across",
     "scheduler/limits",

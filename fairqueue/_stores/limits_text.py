@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Any
 
 from fairqueue._keys import decode, encode, encode_task
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._types import KEPT_COUNT, KEPT_SECONDS, Limits, StoredLimits
 from fairqueue.errors import ConfigurationError
 from fairqueue.plain import moment, printable

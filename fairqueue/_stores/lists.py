@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from fairqueue._activity import Happened
 from fairqueue._keys import TYPES, decode, encode, encode_job
-from fairqueue._later import explained
-from fairqueue._later import rows as values
+from fairqueue._lazy import explained
+from fairqueue._lazy import rows as values
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.later import explain, noted, row_readers
 from fairqueue._stores.later import fleet as fleets

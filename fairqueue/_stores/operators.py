@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, keep_mark

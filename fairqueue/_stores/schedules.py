@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import Tick
 

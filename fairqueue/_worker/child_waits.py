@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from fairqueue._context import JobContext, running_job
-from fairqueue._later import explained, rows
+from fairqueue._lazy import explained, rows
 from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._queue import FairQueue
 from fairqueue._types import JobId, JobState, Outcome

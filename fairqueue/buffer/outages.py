@@ -11,14 +11,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairqueue._later import Later
+from fairqueue._lazy import Later
+from fairqueue._process_metrics import Tally
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
 from fairqueue._stores.breaker import ASK_SECONDS, PROBE_EVERY_SECONDS
 from fairqueue._stores.sharded.asking import refuse_if_full
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store
-from fairqueue._tally import Tally
 from fairqueue._threads import in_forked_children, native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, Outcome, Published
 from fairqueue._utils import Throttle

@@ -8,7 +8,7 @@ from itertools import accumulate
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from fairqueue._tally import BOUNDS, Tally
+from fairqueue._process_metrics import BOUNDS, Tally
 from fairqueue.metrics._families import OF_PROCESS
 from fairqueue.plain import printable
 

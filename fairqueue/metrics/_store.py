@@ -15,8 +15,8 @@ from typing import Any
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from fairqueue._process_metrics import OTHERS
 from fairqueue._queue import FairQueue
-from fairqueue._tally import OTHERS
 from fairqueue._types import Pause
 from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError

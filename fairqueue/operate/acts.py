@@ -13,7 +13,7 @@ from enum import Enum
 from functools import wraps
 from typing import Any, TypeVar
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._utils import process_name

@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from dataclasses import astuple
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import JobState
 from fairqueue.errors import StoreUnavailable

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 
 from fairqueue._claim.presence import Presence
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._settings import Settings
 from fairqueue._stores.later import noted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._settings import limits_of
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limit, Limits, Scope, StoredLimits

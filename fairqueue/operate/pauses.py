@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._validation import checked_scope

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Admission, Job

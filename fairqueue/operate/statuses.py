@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from fairqueue._later import explained
+from fairqueue._lazy import explained
 from fairqueue._stores.later import fleet
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import JobState

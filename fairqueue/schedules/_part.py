@@ -8,7 +8,7 @@ from uuid import UUID
 
 from fairqueue._chores import Chores
 from fairqueue._context import current_workspace
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.schedules import next_schedules
 from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none

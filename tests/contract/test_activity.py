@@ -9,9 +9,9 @@ import pytest
 
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Job, Scope
 from fairqueue._activity import OTHER, Activity, Happened
+from fairqueue._process_metrics import Tally
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Entry
-from fairqueue._tally import Tally
 from fairqueue.operate import Operators
 from tests.contract.world import World, sound
 

@@ -12,7 +12,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.engine import (
     Engine,

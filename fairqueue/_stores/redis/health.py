@@ -8,7 +8,7 @@ from typing import Any
 
 import redis
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of

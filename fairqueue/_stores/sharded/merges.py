@@ -9,7 +9,7 @@ from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any, TypeVar
 
-from fairqueue._later import rows
+from fairqueue._lazy import rows
 from fairqueue._stores.later import fleet
 from fairqueue._stores.sharded.asking import each, first, taken
 from fairqueue._stores.store import Store

@@ -10,7 +10,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from fairqueue._later import explained, rows
+from fairqueue._lazy import explained, rows
 from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves

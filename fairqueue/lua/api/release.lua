@@ -3,7 +3,7 @@
 -- RETURNS 1 done, 0 lost, -1 too late
 -- refused: it has no permit to start, and neither has its task here for so long; '': it had
 -- how: counted, declined, or released, which is neither
--- waits: the id of its task, if that waits for children, see state/waits.lua
+-- waits: the id of its task, if that waits for children, see state/steps.lua
 local _, owner, number, lease_seconds, fence, delay, how, seconds, max_deliveries, refused,
   waits = unpack(ARGV)
 seconds, max_deliveries = tonumber(seconds), tonumber(max_deliveries)

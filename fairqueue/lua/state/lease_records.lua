@@ -59,7 +59,7 @@ function LeaseRecords.put(...)
 end
 
 function LeaseRecords.remove_all(leases)
-  return call('HDEL', K.leases(), Words.of(leases, 'fence'))
+  return call('HDEL', K.leases(), Arguments.of(leases, 'fence'))
 end
 
 -- Until when a lease is kept if its owner does not renew it.

@@ -24,10 +24,10 @@ function Leases.drop_all(leases)
     local ws = S.workspaces[l.workspace]
     if ws then ws.usage = false end
   end
-  call('ZREM', K.expiry(), Words.of(leases, 'fence'))
+  call('ZREM', K.expiry(), Arguments.of(leases, 'fence'))
   LeaseRecords.remove_all(leases)
-  Words.for_each('SREM', K.slots, leases, 'workspace', 'fence')
-  Words.for_each('HDEL', K.slots_of_queue, leases, 'queue', 'id')
+  Arguments.for_each('SREM', K.slots, leases, 'workspace', 'fence')
+  Arguments.for_each('HDEL', K.slots_of_queue, leases, 'queue', 'id')
 end
 
 function Leases.drop(l)
@@ -140,8 +140,8 @@ end
 -- Each with what its owner reports; a workspace is settled once, after its last.
 function Leases.finish(leases, seconds)
   Leases.drop_all(leases)
-  Words.for_each('HDEL', K.jobs, leases, 'queue', 'id')
-  Shard.remember_ended(Words.of(leases, 'id'))
+  Arguments.for_each('HDEL', K.jobs, leases, 'queue', 'id')
+  Shard.remember_ended(Arguments.of(leases, 'id'))
   local left = leases[2] and {}
   for i = 1, #leases do
     local l = leases[i]

@@ -1,7 +1,7 @@
 -- The arguments of one command that concerns several things.
 
 -- One field of each. Most lists have one thing.
-function Words.of(list, one)
+function Arguments.of(list, one)
   local n, words = #list, S.words
   if n == 1 then return list[1][one] end
   for i = 1, n do words[i] = list[i][one] end
@@ -9,7 +9,7 @@ function Words.of(list, one)
 end
 
 -- A command with one field of each, for each key that another field names.
-function Words.for_each(command, key_of, list, other, one)
+function Arguments.for_each(command, key_of, list, other, one)
   if #list == 1 then return call(command, key_of(list[1][other]), list[1][one]) end
   local found = {}
   for i = 1, #list do

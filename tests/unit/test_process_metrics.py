@@ -11,9 +11,9 @@ import pytest
 
 from fairqueue import FairQueue, LeaseLost
 from fairqueue._activity import HAPPENINGS, WAITS
+from fairqueue._process_metrics import OTHERS, Busiest, Counts, Tally, Unsent
 from fairqueue._stores.library import read_source
 from fairqueue._stores.noted import HAPPENED
-from fairqueue._tally import OTHERS, Busiest, Counts, Tally, Unsent
 from fairqueue.adapters import Ending, Finish
 
 
@@ -150,7 +150,7 @@ def test_many_starts_are_sent_soon(
 ) -> None:
     """Of a busy process within 10 s, of an idle one within 30 s."""
     now = 0.0
-    monkeypatch.setattr("fairqueue._tally.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("fairqueue._process_metrics.time", SimpleNamespace(monotonic=lambda: now))
     unsent = Unsent()
     for _ in range(starts):
         unsent.started(("acme", "q", "t"), 0.0)
