@@ -238,7 +238,7 @@ class _Steps:
             return self.value(name)
         started, ended = time.monotonic(), self._ended(name, child)
         store: Any = self.job.store
-        if ended is None and is_over(store(), child):
+        if ended is None and self._until_answered(lambda: is_over(store(), child)):
             lost = ChildLost(
                 f"child {name!r} of {self._name} has ended (task {child.task}, id {child.id}), "
                 "and the result backend has no result: let it keep results for longer, or look "

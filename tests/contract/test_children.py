@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ChildLost, JobState, JobStatus, Lease, step
+from fairqueue import ChildLost, JobState, JobStatus, Lease, StoreUnavailable, step
+from fairqueue._publish import must_publish
 from fairqueue.adapters import POLL_SECONDS, Child, Ended, end_steps, wake_parent
 from fairqueue.errors import Suspended
 from fairqueue.explained import explain_steps
@@ -192,6 +193,29 @@ def test_a_result_that_is_gone(world: World) -> None:
     suspend(world, backend, lease, "one")
     assert worker.finish(worker.take_one())
     lose_child(world, backend, lease)
+
+
+def test_a_parent_that_looks_during_an_outage_waits_for_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As every step does: it does not fail."""
+    worker, backend, why = world.worker(), Backend(world), world.store.why
+    world.publish("a", task="t")
+    lease = worker.take_one()
+    tries = []
+
+    def away(**named: Any) -> Any:
+        tries.append(named)
+        if len(tries) < 3:
+            raise StoreUnavailable("away")
+        return why(**named)
+
+    monkeypatch.setattr(must_publish, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(world.store, "why", away)
+    run = run_of(world, lease, children=lambda: backend, gives_up=lambda: False)
+    with run, pytest.raises(Suspended):
+        step.invoke("one", "child")
+    assert len(tries) == 3
 
 
 def test_a_child_that_kills_its_workers_is_waited_for_until_that_is_told(world: World) -> None:
