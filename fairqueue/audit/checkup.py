@@ -54,8 +54,10 @@ def _left_alone(look: Audit) -> Iterator[Remark]:
 
 
 def _unusual(look: Audit) -> Iterator[Remark]:
-    if look.offset > 0:
-        text = f"Redis's clock went back by {look.offset:,.1f} s once; fairqueue adds that since"
+    if look.ahead > 0:
+        text = (
+            f"Redis's clock went back: fairqueue's is {look.ahead:,.1f} s ahead, 3 s less a minute"
+        )
         yield Remark(Level.WARNING, "clock", text)
     if float(look.space.one("shard", {}).get("imports_suspended", 0)) > look.now:
         yield Remark(Level.WARNING, "imports", "imports are suspended while jobs are exported")

@@ -19,6 +19,7 @@ from fairqueue.audit.limits import Levels
 ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
+TAKEN_BACK = 0.05
 NUMBERS = struct.Struct("<8d")
 """What the shard's record begins with."""
 _NO_META = bytes(NUMBERS.size) + f"- - - {FORMAT}".encode()
@@ -118,15 +119,18 @@ class Audit:
         )
         if not self.meta_can_be_read:
             meta, words = _NO_META, _NO_META[NUMBERS.size :].decode()
-        self.beat, self.offset, window, *rest = NUMBERS.unpack_from(meta)
+        self.beat, offset, window, *rest = NUMBERS.unpack_from(meta)
         fence, arrival, _watched, due, self.rebuild_at = rest
         _gaps, _watcher, drain, *_ = words.split()
         self.last_fence, self.last_arrival = int(fence), int(arrival)
         self.draining = drain != "-"
         """Whether a changed default has not reached every workspace yet."""
         self.due = due / 1e6
-        self.now = max(now + self.offset, self.beat)
-        """The time by the shard's clock, which does not go back."""
+        offset = max(offset, self.beat - now)
+        passed = now + offset - self.beat if self.beat else 0.0
+        self.ahead = offset and max(0.0, offset - passed * TAKEN_BACK)
+        """By how many seconds the shard's clock is ahead of Redis's, see ``lua/calls/base.lua``."""
+        self.now = now + self.ahead
         self.window = int(window) or int(self.now // 60)
         """The last minute in which a job ended, or now where the record does not say it."""
 

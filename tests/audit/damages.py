@@ -153,7 +153,6 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
         _put("limits", "live:workspace:full", "concurrency=5"),
     ),
     "a lease was granted after the last beat": ("I12", _change_number(0, 1)),
-    "the clock is set back": ("I12", _change_number(1, -1)),
     "no call looks before a lease ends": ("I12", _change_number(6, 10.0**16)),
     "a depth is wrong": ("I6", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),

@@ -1,4 +1,4 @@
-"""A clock of the server that goes back holds nothing up, and takes nothing away."""
+"""A clock of the server that goes back holds up next to nothing, and takes nothing away."""
 
 from __future__ import annotations
 
@@ -80,16 +80,16 @@ def test_a_fresh_lease_is_not_reaped(world: World, glitch: Glitch) -> None:
 
 @each_glitch
 def test_a_rate_goes_on(world: World, worker: Worker, glitch: Glitch) -> None:
-    """The next job starts when its rate allows it."""
+    """The next job starts when its rate allows it: the shard's time is a twentieth slower."""
     world.limit(rate=0.1)
     world.publish_many(3)
     worker.take_one()
     glitch(world)
     world.reap()
-    world.pass_time(10)
+    world.pass_time(10.6)
     assert len(worker.take()) == 1
     assert worker.take() == []
-    world.pass_time(10)
+    world.pass_time(10.6)
     assert len(worker.take()) == 1
 
 
@@ -103,7 +103,7 @@ def test_a_scheduled_job_starts_when_it_is_due(world: World, glitch: Glitch) -> 
     world.pass_time(19)
     worker = world.worker()
     early = worker.take(9)
-    world.pass_time(12)
+    world.pass_time(13)
     assert set(ids([*early, *worker.take(9)])) == {"before", "after"}
     assert "after" not in ids(early)
 
@@ -127,8 +127,29 @@ def test_the_clock_goes_back_again_and_again(world: World, worker: Worker) -> No
         world.clock.set_back(500)
         world.reap()
     assert worker.take() == []
-    world.pass_time(11)
+    world.pass_time(17)
     assert ids(worker.take()) == ["x"]
+
+
+def test_the_time_goes_on_and_comes_to_be_that_of_redis(world: World) -> None:
+    """A twentieth of what passes is taken back; so a daily schedule is soon due at its hour."""
+    world.publish()
+    world.clock.advance(60)
+    world.reap()
+    world.clock.set_back(60)
+    world.reap()
+    seen = [_time(world)]
+    for _ in range(121):
+        world.pass_time(10)
+        seen.append(_time(world))
+    assert seen == sorted(seen)
+    assert seen[60] == pytest.approx(world.clock() - 610 + 30, abs=1)
+    assert seen[-1] == world.clock()
+
+
+def _time(world: World) -> float:
+    """The time by the shard's clock."""
+    return world.store.why(workspace="a", job_id=None, queue=None).now
 
 
 def test_no_wait_is_negative(world: World) -> None:

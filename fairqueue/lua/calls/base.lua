@@ -5,7 +5,7 @@ local call, format, match, gmatch, find, sub, concat, insert, max, min
 -- a clock of the shard that does not go back, and as text, since formatting a number costs as much
 -- as a command; the shard's record as it was read, see shard.lua; and S, what modules keep until
 -- the call ends.
-local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, S
+local ARGV, now, now_text, meta_text, meta_unread, last_window, offset, ahead, S
 local begin_call
 -- Keys that a newer release wrote are refused; a record of the shard that cannot be read starts
 -- again, since fences are above the time.
@@ -82,6 +82,8 @@ local function num(number)
 end
 
 -- Most small numbers are counts.
+local TAKEN_BACK = 0.05 -- of the time that passes, while it is ahead of Redis's clock
+
 local INTS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', '10', [0] = '0' }
 local function int(number)
   return INTS[number] or format('%d', number)
@@ -105,8 +107,8 @@ function begin_call(keys, arguments)
 end
 
 -- Make the state of the call, read the shard's record with other fields of its hash, and let the
--- time go on from its last beat: what Redis's clock falls behind that is added to it from then on.
--- Return the refusal of another release's keys.
+-- time go on from its last beat: what Redis's clock falls behind that is added to it. The time is
+-- slower then, until it is Redis's again. Return the refusal of another release's keys.
 local function open_shard(...)
   local found, one, other = call('HMGET', K.shard(), 'record', 'settings', ...), ...
   S = setmetatable(new_state(), NEW_STATE)
@@ -124,9 +126,11 @@ local function open_shard(...)
   end
   if beat - now > offset then offset = beat - now end
   if offset > 0 then
-    now = now + offset
+    local passed = beat > 0 and now + offset - beat or 0
+    ahead = max(0, offset - passed * TAKEN_BACK)
+    now = now + ahead
     now_text = num(now)
   else
-    offset = 0 -- where it was damaged
+    offset, ahead = 0, 0 -- where it was damaged
   end
 end

@@ -3,14 +3,14 @@
 -- record, settings (see limits.lua), queue:, task:, owner: and across: with a name, queues, their
 -- names, and tasks, of all tasks.
 -- And the ids of jobs that ended a moment ago.
--- In the shard's record fence, arrival, beat and offset only grow:
+-- In the shard's record fence, arrival and beat only grow:
 --   beat offset window fence arrival watched due rebuild_at, packed; then
 --   gaps watcher drain [spread] format=2
 -- beat: when a script last ran; gaps: when none ran, see Tick.beat; watcher, watched: the
 -- owner that looks at the next event, and when; drain: how far a changed default has come; window:
 -- when the sets below were last written; due: no lease ends and no timer goes
--- off before then, in microseconds; spread: there are other shards; offset: what is added to
--- Redis's clock, see base.lua; rebuild_at: when the rebuild goes on.
+-- off before then, in microseconds; spread: there are other shards; offset: by how much the beat
+-- was ahead of Redis's clock, see base.lua; rebuild_at: when the rebuild goes on.
 Shard.STEPS = 32 -- the most that one call does besides its own n
 Shard.STEPS_KEPT = 8 -- of them for the claim that comes after a tick
 Shard.IDLE_STEPS = 128 -- the most that a claim forgets which found no job

@@ -8,7 +8,7 @@ local SHORTEST_GAP = 0.05 -- half of the shortest lease
 function Tick.beat()
   local meta = S.meta or Shard.load()
   local beat, texts = meta.beat, {}
-  meta.beat = now
+  meta.beat, offset = now, ahead
   if beat == 0 or now - beat <= SHORTEST_GAP then return end
   insert(Tick.gaps(), { away = num(beat), back = now_text })
   for i, gap in ipairs(Tick.gaps()) do texts[i] = gap.away .. ':' .. gap.back end
