@@ -23,14 +23,10 @@ PARTS = {
 """The limits of which each shard has a fixed part."""
 
 
-def text_of(limits: Limits, *, unset: str | None = None) -> str:
-    """Write the limits that are set; ``unset``: a word for those that are not set."""
+def text_of(limits: Limits) -> str:
+    """Write the limits that are set."""
     named = ((f.name, getattr(limits, f.name)) for f in fields(limits))
-    return " ".join(
-        f"{name}={unset if value is None else _word(value)}"
-        for name, value in named
-        if value is not None or unset
-    )
+    return " ".join(f"{name}={_word(value)}" for name, value in named if value is not None)
 
 
 def too_high(name: str, limits: Limits, most: int) -> ConfigurationError:

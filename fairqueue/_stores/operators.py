@@ -152,15 +152,12 @@ class OperatorStore:
         """
         return int(self._call("forget_provider_limits", count=FORGOTTEN_AT_ONCE))
 
-    def set_limits(
-        self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
-    ) -> None:
-        """Set live limits; None removes them. Others stay, unless it ``replaces`` them.
+    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
+        """Set live limits; None removes them. Others stay.
 
         ConfigurationError, with nothing changed: the reserve would exceed the concurrency.
         """
-        unset = "-" if replaces else None
-        changes = limits_text.text_of(limits, unset=unset) if limits else ""
+        changes = limits_text.text_of(limits) if limits else ""
         stands = self._call_indexed(
             "set_limits",
             scope=scope,

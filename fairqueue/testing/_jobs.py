@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fairqueue import FairQueue, Lease
-from fairqueue._keys import encode_job
 from fairqueue.rows import WaitingJob
 from fairqueue.testing._clock import ManualClock
 
@@ -147,17 +146,12 @@ class Jobs(ABC):
             yield from page.jobs
 
     def _read(self, job: WaitingJob) -> EnqueuedJob:
-        args, kwargs = self._arguments(self._record(job).partition(b"\n")[2])
+        payload = self.queue.jobs.payload(job.job_id, workspace=job.workspace, queue=job.queue)
+        args, kwargs = self._arguments(payload or b"")
         due_in = 0.0 if job.due is None else max(0.0, job.due - self.clock())
         return EnqueuedJob(
             job.task, job.workspace, job.queue, args, kwargs, job.job_id, round(due_in, 3)
         )
-
-    def _record(self, job: WaitingJob) -> bytes:
-        engine = self.queue.store.shards[0].engine
-        field = encode_job(job.workspace, job.queue, job.job_id)
-        record: bytes = engine.command("HGET", engine.keys.key("jobs", job.queue), field)
-        return record
 
     # A worker
 

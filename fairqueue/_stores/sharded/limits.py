@@ -67,9 +67,7 @@ class ShardedLimits(ShardedParents, StoreBase):
             return False
         return any(shard.would_store(limits, authoritative=authoritative) for shard in self.there)
 
-    def set_limits(
-        self, scope: str, name: str, limits: Limits | None, *, replaces: bool = False
-    ) -> None:
+    def set_limits(self, scope: str, name: str, limits: Limits | None) -> None:
         """Set live limits; ConfigurationError for a default parent, or one that cannot be divided.
 
         Except for a workspace this is one step for each shard. If a shard is away, the others store
@@ -82,10 +80,12 @@ class ShardedLimits(ShardedParents, StoreBase):
             refuse_small(scope, name, asdict(limits), self.layout.mark.most)
 
         def set_limits(shard: Store) -> None:
-            shard.set_limits(scope, name, limits, replaces=replaces)
+            shard.set_limits(scope, name, limits)
 
         if scope == "workspace":
-            self._set_limits_of(name, limits, set_limits, replaces=replaces)
+            parent = None if limits is None else limits.parent
+            is_placed = limits is None or parent is not None
+            set_limits(self.place(name, "live", parent) if is_placed else self.home(name))
         else:
             has_home = len(self.shards) > 1 and scope != "default"
             home = self.shards[home_of(limit_of(scope, name))] if has_home else None
@@ -115,19 +115,6 @@ class ShardedLimits(ShardedParents, StoreBase):
             for at in range(0, len(some), AT_ONCE):
                 renewed = {limit: some[at : at + AT_ONCE]}
                 self.shards[home_of(limit)].permits(seconds=RENEWED_SECONDS, renewed=renewed)
-
-    def _set_limits_of(
-        self,
-        workspace: str,
-        limits: Limits | None,
-        set_limits: Callable[[Store], object],
-        *,
-        replaces: bool,
-    ) -> None:
-        if limits is None or limits.parent is not None or replaces:
-            set_limits(self.place(workspace, "live", None if limits is None else limits.parent))
-        else:
-            set_limits(self.home(workspace))
 
     def put_provider_limits(self, workspace: str, limits: Limits | None, **ages: float) -> bool:
         """Store a limit provider's answer; ConfigurationError if its parent is impossible now."""

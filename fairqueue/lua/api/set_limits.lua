@@ -13,7 +13,7 @@ local stands, texts = {}, {}
 local before = call('HGET', K.limits(), field) or ''
 local all = before .. ' ' .. changes
 for key, value in gmatch(all, '([%w_]+)=(%S+)') do
-  stands[key] = value ~= '-' and value or nil
+  stands[key] = value
 end
 for key, value in pairs(stands) do insert(texts, key .. '=' .. value) end
 table.sort(texts)
