@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-slow check test-valkey long soak fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own peers release-check sbom clean
+.PHONY: help demo test test-slow check test-valkey long soak soak-load fairness model mutations simulate endings storm failover lint format docs bench dramatiq-own matrix floor kombu-own peers release-check sbom clean
 help:  ## What can be made here
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 
@@ -74,6 +74,9 @@ endings: $(VENV)/.dev-ready  ## Every pool, ack mode and ending with real worker
 
 storm: $(VENV)/.dev-ready  ## Storms of faults in every pool, 300 each, judged by a ledger; STORM_ARGS="--seed 1 threads-late"
 	@$(BIN)/python -m tests.storm $(STORM_ARGS)
+
+soak-load: $(VENV)/.dev-ready  ## Two hours of mixed load on workers of each pool: the ledger, and what grew; SOAK_ARGS="--minutes 10"
+	@$(BIN)/python -m tests.soak $(SOAK_ARGS)
 
 dramatiq-own: $(VENV)/.dev-ready  ## The tests of Dramatiq's sdist with the middleware, and what is left out
 	@$(BIN)/python tests/dramatiq_own/run.py -n 2 $(PYTEST_ARGS)

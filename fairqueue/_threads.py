@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -109,10 +110,22 @@ def start_native(target: Callable[[], None], *, name: str) -> None:
     gevent = _gevent()
     if gevent is not None or _threading() is not threading:
         _let_native_threads_log()
+        target = partial(_run_and_end_hub, target)
     if gevent is None:
         _threading().Thread(target=target, name=name, daemon=True).start()
     else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())
+
+
+def _run_and_end_hub(target: Callable[[], None]) -> None:
+    """Run it; a patched call in it makes a hub for the thread, whose descriptors would stay."""
+    try:
+        target()
+    finally:
+        if _gevent() is not None:
+            sys.modules["gevent"].get_hub().destroy()
+        else:
+            sys.modules["eventlet.hubs"].get_hub().abort(wait=True)
 
 
 def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[[], bool]) -> None:

@@ -134,7 +134,50 @@ native_sleep = eventlet.patcher.original("time").sleep
 def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
     """Where they log or publish beside native threads, take steps at once, or meet an outage."""
     needs(library)
-    script = PATCHED[library] + script + ALL_END
+    run_script(PATCHED[library] + script + ALL_END)
+
+
+DESCRIPTORS = """
+import os, socket
+from fairqueue._threads import start_native
+
+ended = []
+
+
+def talk():
+    for end in socket.socketpair():
+        end.settimeout(0.001)
+        with end:
+            try:
+                end.recv(1)
+            except TimeoutError:
+                pass
+    ended.append(1)
+
+
+for n in range(40):
+    start_native(talk, name="talk")
+    while len(ended) <= n:
+        sleep(0.01)
+    if n == 9:
+        sleep(0.2)
+        before = len(os.listdir("/proc/self/fd"))
+sleep(0.2)
+more = len(os.listdir("/proc/self/fd")) - before
+sys.exit(f"{more} descriptors were left" if more > 3 else None)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it counts in /proc")
+@pytest.mark.parametrize("library", PATCHED)
+def test_threads_that_have_ended_leave_no_descriptors(library: str) -> None:
+    """A patched call gives each thread a hub of its own."""
+    needs(library)
+    run_script(PATCHED[library] + "import sys" + DESCRIPTORS)
+
+
+def run_script(script: str) -> None:
+    """Play it in a process of its own."""
     command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
