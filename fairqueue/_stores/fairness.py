@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor, inf
+from math import floor
 from random import uniform
 
 WEIGHT_UNITS = 1_000_000
@@ -33,9 +33,7 @@ def weight_of(units: int) -> float:
 
 
 def next_start(tat: float, rate: float, burst: float) -> float:
-    """Return the earliest next start under a rate, by its theoretical arrival time; of 0, never."""
-    if rate == 0:
-        return inf
+    """Return the earliest next start under a rate, by its theoretical arrival time."""
     return tat - (burst - 1) / rate
 
 

@@ -74,7 +74,9 @@ def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:
     world.store.set_limits("workspace", "light", Limits(weight=0.001))
     for n in range(3):
         world.publish("light", f"light-{n}", queue="q")
-    worker.finish(worker.take_one(), seconds=1.0)
+    lease = worker.take_one()
+    world.clock.advance(1.0)
+    worker.finish(lease, seconds=1.0)
     assert claim(world, {"q": (5e7, None)}, n=0).heads[0].seen == 5e7
     world.publish("new", "new", queue="q")
     head = claim(world, {"q": (5e7, None)}, n=0).heads[0].head

@@ -123,6 +123,15 @@ def test_they_go_to_the_lane_of_their_task_in_order(world: World, limited: bool)
     assert [job.id for job in taken if job.task == "t"] == [names[n] for n in (0, 1, 3, 4)]
 
 
+def test_they_are_under_a_new_limit_of_their_task(world: World, worker: Worker) -> None:
+    """A job of another task that was published later starts."""
+    world.publish()
+    other = world.publish(task="other")
+    worker.release(worker.take_one())
+    world.limit_task(concurrency=0)
+    assert ids(worker.take(5)) == [other]
+
+
 def test_why_counts_them_before_the_others(world: World, worker: Worker) -> None:
     """The position of a job is behind all that came back."""
     names = world.publish_many(4)

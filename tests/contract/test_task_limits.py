@@ -70,6 +70,15 @@ def test_a_limit_per_workspace_blocks_only_that_lane(world: World, worker: Worke
     assert (following.job.workspace, following.job.task) == ("a", "t")
 
 
+@pytest.mark.parametrize("limit", ["concurrency", "workspace_concurrency"])
+def test_a_first_limit_counts_what_runs(world: World, worker: Worker, limit: str) -> None:
+    """Jobs that have started before hold its slots, too."""
+    world.publish_many(6)
+    worker.take(3)
+    world.limit_task(**{limit: 4})
+    assert len(worker.take(5)) == 1
+
+
 def test_a_raised_limit_per_workspace_unblocks_lanes(world: World, worker: Worker) -> None:
     """It does at once, or within a few calls if there are many."""
     world.limit_task(workspace_concurrency=1)

@@ -64,6 +64,15 @@ def test_a_key_may_hold_for_a_fixed_time(world: World, worker: Worker) -> None:
     assert publish(world, "z", seconds=60) == Published(CREATED, "z")
 
 
+def test_a_cancelled_job_frees_no_key_of_another(world: World) -> None:
+    """Its own time was over, and another job has taken the key."""
+    publish(world, "x", seconds=60)
+    world.clock.advance(60)
+    publish(world, "y", seconds=60)
+    assert world.jobs.cancel("x")
+    assert publish(world, "z", seconds=60) == Published(EXISTING, "y")
+
+
 @pytest.mark.parametrize("seconds", [None, 3600.0])
 def test_a_dead_job_does_not_block_its_key(world: World, seconds: float | None) -> None:
     """The next job takes over the key."""

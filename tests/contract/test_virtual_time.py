@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from fairqueue import Pause
 from fairqueue.audit import Keyspace
 from tests.contract.world import Worker, World
 
@@ -82,3 +85,53 @@ def test_each_queue_starts_again_by_itself(world: World, worker: Worker) -> None
     world.publish("c", queue="other")
     world.publish("b")
     assert _virtual_time(world) == 0
+
+
+def _turns(world: World, worker: Worker, n: int) -> list[str]:
+    """Run jobs of a second; name their workspaces."""
+    turns = []
+    for _ in range(n):
+        lease = worker.take_one()
+        turns.append(lease.job.workspace)
+        world.clock.advance(1)
+        worker.finish(lease, 1.0)
+    return turns
+
+
+@pytest.mark.parametrize("away", ["idle", "busy", "paused"])
+def test_who_comes_back_is_level_with_the_others(world: World, worker: Worker, away: str) -> None:
+    """Not ahead of one whose job took longer than expected meanwhile."""
+    world.limit_task(concurrency=5)
+    for name in ("a", "b"):
+        _run(world, worker, name, 1.0)
+    if away == "busy":
+        world.publish("a")
+        held = worker.take_one()
+    if away == "paused":
+        world.publish_many(10, "a")
+        world.store.pause("workspace", "a", Pause.PAUSED)
+    world.publish_many(20, "b")
+    lease = worker.take_one()
+    world.clock.advance(20)
+    worker.finish(lease, 20.0)
+    assert lease.job.workspace == "b"
+    if away == "busy":
+        worker.beat(held)
+    if away == "paused":
+        world.store.pause("workspace", "a", None)
+    else:
+        world.publish_many(10, "a")
+    assert set(_turns(world, worker, 6)) == {"a", "b"}
+
+
+def test_a_long_job_brings_no_lasting_credit(world: World, worker: Worker) -> None:
+    """What was held back goes ahead by some jobs of today, and not of the longest ever."""
+    for _ in range(2):
+        _run(world, worker, "old", 20.0)
+    for name in ("a", "b"):
+        world.publish_many(120, name)
+    _turns(world, worker, 2)
+    world.limit("a", concurrency=0)
+    assert set(_turns(world, worker, 90)) == {"b"}
+    world.limit("a", concurrency=1)
+    assert _turns(world, worker, 20).count("a") <= 16

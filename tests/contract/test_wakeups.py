@@ -141,11 +141,14 @@ def _raised(scope: str, name: str) -> Callable[[World], Act]:
     return prepare
 
 
-def _resumed(world: World) -> Act:
-    world.publish()
-    world.store.pause("workspace", "a", Pause.PAUSED)
-    assert world.worker().take() == []
-    return lambda: world.store.pause("workspace", "a", None)
+def _resumed(scope: str, name: str) -> Callable[[World], Act]:
+    def prepare(world: World) -> Act:
+        world.publish()
+        world.store.pause(scope, name, Pause.PAUSED)
+        assert world.worker().take() == []
+        return lambda: world.store.pause(scope, name, None)
+
+    return prepare
 
 
 def _released(world: World) -> Act:
@@ -176,7 +179,10 @@ CAUSES: dict[str, Callable[[World], Act]] = {
     "a raised limit of the workspace": _raised("workspace", "a"),
     "a raised limit of the queue": _raised("queue", "q"),
     "a raised total": _raised("total", ""),
-    "a resumed workspace": _resumed,
+    "a resumed workspace": _resumed("workspace", "a"),
+    "a resumed task": _resumed("task", "t"),
+    "a resumed queue": _resumed("queue", "q"),
+    "the end of a pause of everything": _resumed("total", ""),
     "a released job": _released,
     "a dead worker's job": _reaped,
     "a job that is due": _due,
@@ -323,6 +329,16 @@ def test_a_claimer_that_declined_a_job_no_longer_watches_for_it(world: World) ->
         assert _readable(idle)
         assert other.claim().wait_seconds == pytest.approx(2.0)
         assert one.claim().wait_seconds > 2.0
+
+
+def test_one_that_declined_a_job_watches_for_nothing(world: World) -> None:
+    """Another claimer is woken to watch, also for what comes after the end of its own watch."""
+    world.publish("a", "j1")
+    one = world.worker("one")
+    [lease] = one.claim(2).leases
+    with _armed(world) as idle:
+        assert one.release(lease, delay_seconds=20.0, declined=True)
+        assert _readable(idle)
 
 
 def test_a_yielding_watcher_is_replaced_by_any_other(world: World) -> None:

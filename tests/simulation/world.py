@@ -120,6 +120,7 @@ class World:
         self.serial = self.steps = 0
         self.late: list[Callable[[], object]] = []
         self.replica: list[Entry] = []
+        self.replica_early = frozenset[str]()
         self.trace: deque[str] = deque(maxlen=20_000)
         self.fences: set[int] = set()
         self.must: set[str] = set()
@@ -128,6 +129,8 @@ class World:
         """Jobs of which one end was told to count."""
         self.over: set[str] = set()
         """Jobs that somebody has tried to end: they may be over."""
+        self.early: set[str] = set()
+        """Those of them that were acked early: they may be over while they are here."""
         self.loose: set[str] = set()
         """Jobs that may run twice: writes were lost, or the clock has jumped over a repetition."""
         self.pending: set[str] = set()
@@ -285,6 +288,7 @@ class World:
             for run in over:
                 run.is_over = True
                 self.over.add(run.lease.job.id)
+            self.early |= {run.lease.job.id for run in early}
             sent, claimed, tries = yield from self._claim(process, free, finishes)
             for run in over:
                 is_counted = run.lease.fence not in claimed.lost
@@ -469,7 +473,7 @@ class World:
             self._step_clock()
         if self.chance("replicate"):
             self.store.reap(max_deliveries=None)
-            self.replica = list(self.engine.dump())
+            self.replica, self.replica_early = list(self.engine.dump()), frozenset(self.early)
             self.note("a replica has everything")
         if self.replica and self.chance("lost writes"):
             self._lose_writes()
@@ -505,7 +509,7 @@ class World:
         here = self.records()
         self.must &= here | self.over
         self.loose |= here | self.pending
-        self.over -= here
+        self.over -= here - self.replica_early
         self.done -= here
         self.late, self.replica, self.ticks_are_certain = [], [], False
         for process in self.processes:

@@ -52,7 +52,7 @@ function Explain.rate(blockers, scope, name, limits, tat, since)
   local at = limits.rate and Fairness.next_start(tat, limits.rate, limits.burst)
   if at and at > now + 1e-9 then
     Explain.note(blockers, 'rate', scope, name,
-      { limit = limits.rate, since = since, until_then = at < math.huge and at })
+      { limit = limits.rate, since = since, until_then = at })
   end
 end
 

@@ -93,7 +93,7 @@ end
 
 -- A job cannot have worked for longer than its lease was held.
 function Fairness.worked(reported, held)
-  return max(0, min(reported, held))
+  return min(reported, held)
 end
 
 -- What a job is charged whose lease expired after so long: all of it, reported or not.
@@ -112,8 +112,7 @@ function Fairness.tat_after(tat, now, rate)
   return max(tat, now) + 1 / rate
 end
 
--- The earliest next start under a rate; of none at all, never.
+-- The earliest next start under a rate.
 function Fairness.next_start(tat, rate, burst)
-  if rate == 0 then return math.huge end
   return tat - (burst - 1) / rate
 end

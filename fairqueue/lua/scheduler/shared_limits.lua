@@ -45,7 +45,7 @@ end
 function SharedLimits.arm(shared)
   local is_timed = shared.block == 'rate' or shared.block == 'at_limit'
   local at = is_timed and SharedLimits.next_start(shared) or nil
-  if at and (at <= now or at == math.huge) then at = nil end
+  if at and at <= now then at = nil end
   local is_due = shared.timer and shared.timer <= now and not shared.has_gone_on
   if shared.walk then at = is_due and shared.timer or now end
   if at == shared.timer then return end

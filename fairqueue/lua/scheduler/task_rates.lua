@@ -32,7 +32,7 @@ end
 function TaskRates.give_back(workspace, task, limits)
   local own = TaskRates.of(limits)
   local member = workspace .. ':' .. task
-  if own and own.rate > 0 and call('ZSCORE', K.task_rates(), member) then
+  if own and call('ZSCORE', K.task_rates(), member) then
     call('ZINCRBY', K.task_rates(), num(-1 / own.rate), member)
   end
 end

@@ -60,7 +60,7 @@ function Permits.room(p, used)
   local below = math.huge
   if p.most then below = max(0, p.most - (used or call('ZCOUNT', p.key, '0', '+inf'))) end
   if not p.rate then return below end
-  return p.rate > 0 and min(below, Room.starts_of(p, p.tat)) or 0
+  return min(below, Room.starts_of(p, p.tat))
 end
 
 -- How many others asked before this turn.
@@ -98,7 +98,7 @@ function Permits.take(p, turn, permits, seconds)
   local ask = table.remove(p.asks, before + 1)
   if may == #wanted then return #permits, 0 end
   local asks = may == 0 or p.scope == 'task' -- an owner of the queue goes on with what it has
-  local at = p.rate and p.rate > 0 and Fairness.next_start(p.tat, p.rate, p.burst) + before / p.rate
+  local at = p.rate and Fairness.next_start(p.tat, p.rate, p.burst) + before / p.rate
   local wait = max(REFUSED_SECONDS, at and at - now or 0)
   if may > 0 or not ask then ask, before = { turn = turn, since = now_text }, #p.asks end
   ask.until_then = num(now + wait + ASK_SECONDS)
@@ -147,7 +147,7 @@ function Permits.free(p, permits, seconds)
   for _, text in ipairs(permits) do
     local unused, permit = match(text, '^(!?)(.*)$')
     local is_freed = call('ZREM', p.key, permit) == 1
-    if is_freed and unused ~= '' and p.rate and p.rate > 0 then p.tat = p.tat - 1 / p.rate end
+    if is_freed and unused ~= '' and p.rate then p.tat = p.tat - 1 / p.rate end
   end
   Permits.save(p, seconds)
 end
