@@ -42,6 +42,10 @@ class Fault:
         """Return whether it may take the leases of those that it hits."""
         return self.kind.startswith("kill") or self.until - self.at > lease_seconds / 3
 
+    def repeats(self, lease_seconds: float) -> bool:
+        """Return whether it may let them run again: a worker may end by itself in a full store."""
+        return self.takes(lease_seconds) or self.kind in {"deploy", "fill_server"}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -163,18 +167,19 @@ def stale(rows: Iterable[Row]) -> set[int]:
 def began_twice(
     runs: Sequence[Run], faults: Sequence[Fault], *, late: bool, lease_seconds: float
 ) -> Iterator[int]:
-    """Give the jobs that began again although no fault had touched the run before.
+    """Give the jobs that began again although no fault could take the lease of the run before.
 
     Acked late, a fault also touches what begins within a lease after it, on a lease from before
     it. Acked early, nothing is a reason: the store has the ack before the run.
     """
+    repeating = [fault for fault in faults if fault.repeats(lease_seconds)]
     by_job: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
         by_job[run.n].append(run)
     for n, mine in by_job.items():
         for before, again in pairwise(mine):
             since = before.start - lease_seconds
-            touching = (f for f in faults if f.hits(before) and f.until >= since)
+            touching = (f for f in repeating if f.hits(before) and f.until >= since)
             if not (late and any(fault.at <= again.start for fault in touching)):
                 yield n
 

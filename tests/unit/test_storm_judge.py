@@ -69,6 +69,9 @@ def test_a_job_that_began_twice() -> None:
     assert twice(rows, KILL, late=False) == [1]
     assert twice(rows, Fault("kill_worker", 1.2, 1.3, "w0"), late=False) == [1]
     assert twice(rows, Fault("kill_worker", 2.0, 2.1, "w1")) == [1]
+    assert twice(rows, LONG_CUT) == []
+    assert twice(rows, Fault("cut_links", 2.0, 2.1), Fault("go_silent", 3.0, 3.5)) == [1]
+    assert twice(rows, Fault("deploy", 2.0, 2.5)) == []
 
 
 def test_an_end_that_is_not_told() -> None:
