@@ -218,7 +218,7 @@ class Producer:
     def _run(self) -> None:
         most = self._load.most_unfinished
         while not self._stopping.wait(self._chance.expovariate(self._load.per_second)):
-            if self.tried % 20 == 0 and len(self.accepted.keys() - self.ended()) > most:
+            if self.tried % 20 == 0 and len(self.accepted) - len(self.ended()) > most:
                 continue
             self._publish()
 
