@@ -2,7 +2,7 @@
 
 A run that has no end was broken off, or its worker was killed. A run counts against its limit
 from its start to its end, or until the fault that took its lease from it: the kill of its process,
-or a stop or a cut of its worker that was longer than a lease.
+a stop or a cut of its worker that was longer than a lease, or a cold stop.
 
 The effect of a run is the value of a durable step: the store accepts one for each job, from a run
 that has its lease.
@@ -38,13 +38,17 @@ class Fault:
         """Return whether it may have ended the run, or taken its lease from it."""
         return self.worker in {"", run.worker} and self.pid in {None, run.pid}
 
-    def takes(self, lease_seconds: float) -> bool:
-        """Return whether it may take the leases of those that it hits."""
-        return self.kind.startswith("kill") or self.until - self.at > lease_seconds / 3
+    def takes(self, run: Run, lease_seconds: float) -> bool:
+        """Return whether it may have taken the run's lease; a warm stop waits for its end."""
+        if self.kind == "deploy":
+            return self.hits(run) and run.end is None
+        lasts = self.kind.startswith("kill") or self.until - self.at > lease_seconds / 3
+        return lasts and self.hits(run)
 
-    def repeats(self, lease_seconds: float) -> bool:
-        """Return whether it may let them run again: a worker may end by itself in a full store."""
-        return self.takes(lease_seconds) or self.kind in {"deploy", "fill_server"}
+    def repeats(self, run: Run, lease_seconds: float) -> bool:
+        """Return whether it may let the job run again: in a full store a worker may end."""
+        ends = self.kind in {"deploy", "fill_server"} and self.hits(run)
+        return ends or self.takes(run, lease_seconds)
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Run:
         ends += [
             max(fault.at, self.start)
             for fault in faults
-            if fault.until > self.start and fault.takes(lease_seconds) and fault.hits(self)
+            if fault.until > self.start and fault.takes(self, lease_seconds)
         ]
         return min(ends, default=self.start)
 
@@ -172,15 +176,14 @@ def began_twice(
     Acked late, a fault also touches what begins within a lease after it, on a lease from before
     it. Acked early, nothing is a reason: the store has the ack before the run.
     """
-    repeating = [fault for fault in faults if fault.repeats(lease_seconds)]
     by_job: dict[int, list[Run]] = defaultdict(list)
     for run in runs:
         by_job[run.n].append(run)
     for n, mine in by_job.items():
         for before, again in pairwise(mine):
             since = before.start - lease_seconds
-            touching = (f for f in repeating if f.hits(before) and f.until >= since)
-            if not (late and any(fault.at <= again.start for fault in touching)):
+            between = (f for f in faults if f.until >= since and f.at <= again.start)
+            if not (late and any(fault.repeats(before, lease_seconds) for fault in between)):
                 yield n
 
 

@@ -59,6 +59,9 @@ def test_a_start_above_the_limit() -> None:
     assert above([rows[0], rows[1]], KILL) == 0
     assert above(rows, LONG_CUT) == 0
     assert above(rows, Fault("cut_links", 2.0, 2.0)) == 1
+    cold, warm = Fault("deploy", 2.0, 2.4, "w0"), Fault("deploy", 2.0, 4.5, "w0")
+    assert above([rows[0], rows[1]], cold, Fault("kill_worker", 4.0, 4.1)) == 0
+    assert above(rows, warm) == 1
 
 
 def test_a_job_that_began_twice() -> None:
