@@ -28,6 +28,8 @@ class Proxy:
         """Whether something was held back."""
         self._words: tuple[bytes, ...] = ()
         self.lost = 0
+        self.accepted = 0
+        """How many connections there were."""
         self._links: list[socket.socket] = []
         self._refused: dict[socket.socket, bytes] = {}
         threading.Thread(target=self._accept, daemon=True).start()
@@ -44,26 +46,31 @@ class Proxy:
         """Answer so to whatever comes on the connections of now; new ones reach the server."""
         self._refused.update(dict.fromkeys(self._links, b"-" + reply + b"\r\n"))
 
-    @property
-    def accepted(self) -> int:
-        """How many connections there were."""
-        return len(self._links) // 2
-
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
                 far = socket.socket(socket.AF_UNIX)
-                self._links += [near, far]
+                self.accepted += 1
                 try:
                     far.connect(self.upstream)
                 except OSError:  # the server is away
                     near.close()
+                    far.close()
                     continue
-                cut = threading.Event()
-                for source, target in ((near, far), (far, near)):
-                    pump = (source, target, cut)
-                    threading.Thread(target=self._pump, args=pump, daemon=True).start()
+                self._links += [near, far]
+                threading.Thread(target=self._link, args=(near, far), daemon=True).start()
+
+    def _link(self, near: socket.socket, far: socket.socket) -> None:
+        cut = threading.Event()
+        back = threading.Thread(target=self._pump, args=(far, near, cut), daemon=True)
+        back.start()
+        self._pump(near, far, cut)
+        back.join()
+        for end in (near, far):
+            self._links.remove(end)
+            self._refused.pop(end, None)
+            end.close()
 
     def _pump(self, source: socket.socket, target: socket.socket, cut: threading.Event) -> None:
         to_server = target.family == socket.AF_UNIX

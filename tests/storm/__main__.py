@@ -1,6 +1,6 @@
 """Storms of faults at length, judged by a ledger outside the broker: ``make storm``.
 
-python -m tests.storm [--faults 300] [--seed N] [--keep FOLDER] [CELL ...]
+python -m tests.storm [--faults 300] [--jobs N] [--seed N] [--keep FOLDER] [CELL ...]
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.storm", description=__doc__)
     parser.add_argument("cells", nargs="*", metavar="CELL", help=", ".join(CELLS))
     parser.add_argument("--faults", type=int, default=300, help="in each cell (300)")
+    parser.add_argument("--jobs", type=int, default=0, help="at least so many, mostly short")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances")
     parser.add_argument("--keep", type=Path, help="a folder for logs and ledgers")
     chosen = parser.parse_args(arguments)
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     for cell in chosen.cells or CELLS:
         place = folder / cell
         place.mkdir(parents=True)
-        verdict = play(plan_of(cell, faults=chosen.faults, seed=chosen.seed), place, progress)
+        plan = plan_of(cell, faults=chosen.faults, seed=chosen.seed, jobs=chosen.jobs)
+        verdict = play(plan, place, progress)
         bad += not verdict.is_good
         print(f"\r{cell} (seed {chosen.seed}): {verdict}")  # noqa: T201
     if bad:

@@ -2,7 +2,10 @@
 
 A run that has no end was broken off, or its worker was killed. A run counts against its limit
 from its start to its end, or until the fault that took its lease from it: the kill of its process,
-or a stop or a cut of its worker that was longer than a lease.
+a stop or a cut of its worker that was longer than a lease, or a cold stop.
+
+The effect of a run is the value of a durable step: the store accepts one for each job, from a run
+that has its lease.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any
 
 Row = Mapping[str, Any]
 
-BAD = ("lost", "above_limit", "twice", "untold", "stuck", "leaked")
+BAD = ("lost", "above_limit", "stale", "twice", "untold", "stuck", "leaked")
 FINAL = frozenset({"SUCCESS", "FAILURE", "REVOKED"})
 STORED_SECONDS = 1.0
 """After this long a job's result is stored, and its run is over."""
@@ -35,6 +38,18 @@ class Fault:
         """Return whether it may have ended the run, or taken its lease from it."""
         return self.worker in {"", run.worker} and self.pid in {None, run.pid}
 
+    def takes(self, run: Run, lease_seconds: float) -> bool:
+        """Return whether it may have taken the run's lease; a warm stop waits for its end."""
+        if self.kind == "deploy":
+            return self.hits(run) and run.end is None
+        lasts = self.kind.startswith("kill") or self.until - self.at > lease_seconds / 3
+        return lasts and self.hits(run)
+
+    def repeats(self, run: Run, lease_seconds: float) -> bool:
+        """Return whether it may let the job run again: in a full store a worker may end."""
+        ends = self.kind in {"deploy", "fill_server"} and self.hits(run)
+        return ends or self.takes(run, lease_seconds)
+
 
 @dataclass(frozen=True)
 class Run:
@@ -50,11 +65,11 @@ class Run:
     def holds_until(self, faults: Sequence[Fault], lease_seconds: float) -> float:
         """Return until when it surely held a slot."""
         ends = [self.end] if self.end is not None else []
-        for fault in faults:
-            lasted = fault.until - fault.at
-            takes = fault.kind.startswith("kill") or lasted > lease_seconds / 3
-            if takes and fault.hits(self) and fault.until > self.start:
-                ends.append(max(fault.at, self.start))
+        ends += [
+            max(fault.at, self.start)
+            for fault in faults
+            if fault.until > self.start and fault.takes(self, lease_seconds)
+        ]
         return min(ends, default=self.start)
 
 
@@ -64,10 +79,16 @@ class Verdict:
 
     published: int
     faults: int
+    again: int
+    """Runs that were not the first of their job."""
+    refused: int
+    """Effects that were refused because the run had lost its lease."""
     lost: int
     """Published jobs that never ran, or, acked late, never came to an end."""
     above_limit: int
     """Starts of a workspace while as many of its jobs ran as may run at once."""
+    stale: int
+    """Jobs with an effect that was accepted after a later run began, or with two effects."""
     twice: int
     """Jobs that began again though no fault had touched their run."""
     untold: int
@@ -82,7 +103,8 @@ class Verdict:
 
     def __str__(self) -> str:
         told = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in self._found().items())
-        return f"{self.published} jobs, {self.faults} faults: {told}"
+        late = f"{self.again} runs again, {self.refused} late effects refused"
+        return f"{self.published} jobs, {self.faults} faults, {late}: {told}"
 
     @property
     def is_good(self) -> bool:
@@ -91,15 +113,17 @@ class Verdict:
 
 
 def runs_of(rows: Iterable[Row]) -> list[Run]:
-    """Pair each end with the newest start of its job in its process; the others were broken off."""
+    """Pair each end with the start under its fence; the others were broken off."""
     began: dict[tuple[int, int], Row] = {}
     found: list[Run] = []
     for row in sorted(rows, key=lambda row: row["at"]):
-        before = began.pop((row["n"], row["pid"]), None)
+        if row["what"] not in {"start", "end"}:
+            continue
+        before = began.pop((row["n"], row["fence"]), None)
         if before is not None:
             found.append(_run(before, row))
         if row["what"] == "start":
-            began[row["n"], row["pid"]] = row
+            began[row["n"], row["fence"]] = row
     found += [_run(row) for row in began.values()]
     return sorted(found, key=lambda run: run.start)
 
@@ -118,15 +142,36 @@ def above_limit(
     for run in runs:
         mine = running[run.workspace]
         mine.pop(run.n, None)  # its slot is this run's now
-        found += sum(until > run.start for until in mine.values()) >= limit
+        for n in [n for n, until in mine.items() if until <= run.start]:
+            del mine[n]
+        found += len(mine) >= limit
         mine[run.n] = run.holds_until(faults, lease_seconds)
     return found
+
+
+def stale(rows: Iterable[Row]) -> set[int]:
+    """Give the jobs with an effect of a run that had lost its lease, or with two effects."""
+    began: dict[int, list[Row]] = defaultdict(list)
+    effects: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["what"] in {"start", "effect"}:
+            (began if row["what"] == "start" else effects)[row["n"]].append(row)
+    return {
+        n
+        for n, mine in effects.items()
+        if len(mine) > 1
+        or any(
+            run["fence"] > effect["fence"] and run["at"] < effect["began"]
+            for effect in mine
+            for run in began[n]
+        )
+    }
 
 
 def began_twice(
     runs: Sequence[Run], faults: Sequence[Fault], *, late: bool, lease_seconds: float
 ) -> Iterator[int]:
-    """Give the jobs that began again although no fault had touched the run before.
+    """Give the jobs that began again although no fault could take the lease of the run before.
 
     Acked late, a fault also touches what begins within a lease after it, on a lease from before
     it. Acked early, nothing is a reason: the store has the ack before the run.
@@ -137,8 +182,8 @@ def began_twice(
     for n, mine in by_job.items():
         for before, again in pairwise(mine):
             since = before.start - lease_seconds
-            touching = (f for f in faults if f.hits(before) and f.until >= since)
-            if not (late and any(fault.at <= again.start for fault in touching)):
+            between = (f for f in faults if f.until >= since and f.at <= again.start)
+            if not (late and any(fault.repeats(before, lease_seconds) for fault in between)):
                 yield n
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,17 +32,27 @@ APPS = Path(__file__).parent / "apps"
 LIMIT = 2
 WORKSPACES = ("ada", "bea", "cid", "dan", "eve")
 WORKERS = 2
-MOST_UNFINISHED = 120
-PER_SECOND = 14
 DRAIN_SECONDS = 120.0
 STOP_SECONDS = 20.0
-SECONDS = (0.01, 0.05, 0.2, 0.4, 4.0)
-"""How long jobs take; the longest takes more than a lease of the usual length."""
-HOW_OFTEN = (8, 8, 6, 4, 1)
-"""The weight of each of these lengths."""
+PACE_SECONDS = 60.0
+"""For so long at most a fault waits for its share of the jobs."""
 
 Target = tuple[str, int | None]
 """A worker, "" for all; and one of its processes."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a producer publishes; the longest jobs take more than a lease of the usual length."""
+
+    per_second: float
+    most_unfinished: int
+    lengths: Mapping[float, int]
+    """How long jobs take, in seconds, and the weight of each of these lengths."""
+
+
+CALM = Load(14, 120, {0.01: 8, 0.05: 8, 0.2: 6, 0.4: 4, 4.0: 1})
+BUSY = Load(400, 400, {0.002: 400, 0.01: 400, 0.02: 177, 0.4: 20, 4.0: 3})
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,13 @@ class Plan:
     faults: int
     seed: int
     lease_seconds: float = 3.0
+    jobs: int = 0
+    """At least so many; before the next fault there is its share of them."""
+
+    @property
+    def load(self) -> Load:
+        """Many jobs are mostly short."""
+        return BUSY if self.jobs else CALM
 
     @property
     def is_celery(self) -> bool:
@@ -66,7 +83,11 @@ CELLS = {
     "prefork-late": ("prefork", True),
     "prefork-early": ("prefork", False),
     "threads-late": ("threads", True),
+    "threads-early": ("threads", False),
+    "gevent-late": ("gevent", True),
     "gevent-early": ("gevent", False),
+    "eventlet-late": ("eventlet", True),
+    "eventlet-early": ("eventlet", False),
     "dramatiq": ("dramatiq", True),
 }
 """The pool, and whether jobs are acknowledged late."""
@@ -179,7 +200,7 @@ class Producer:
         chance: random.Random,
         own_url: str | None = None,
     ) -> None:
-        self._ledger, self._chance = ledger, chance
+        self._ledger, self._chance, self._load = ledger.path, chance, plan.load
         self._send = (
             _celery_sender(settings)
             if plan.is_celery
@@ -188,23 +209,33 @@ class Producer:
         self.accepted: dict[int, str] = {}
         """Jobs whose publish returned, and their ids; of the others none or one was stored."""
         self.tried = 0
+        self._ended: set[int] = set()
+        self._read = 0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._chance.expovariate(PER_SECOND)):
-            if self.tried % 20 == 0 and len(self.accepted.keys() - self.ended()) > MOST_UNFINISHED:
+        most = self._load.most_unfinished
+        while not self._stopping.wait(self._chance.expovariate(self._load.per_second)):
+            if self.tried % 20 == 0 and len(self.accepted) - len(self.ended()) > most:
                 continue
             self._publish()
 
     def ended(self) -> set[int]:
-        """Return the jobs that came to an end."""
-        return {row["n"] for row in self._ledger.lines("end")}
+        """Return the jobs that came to an end; reads what is new in the ledger."""
+        with self._ledger.open("rb") as file:
+            file.seek(self._read)
+            whole, newline, _ = file.read().rpartition(b"\n")
+        self._read += len(whole + newline)
+        rows = map(json.loads, whole.splitlines())
+        self._ended.update(row["n"] for row in rows if row["what"] == "end")
+        return self._ended
 
     def _publish(self) -> None:
         n, self.tried = self.tried, self.tried + 1
-        seconds = self._chance.choices(SECONDS, HOW_OFTEN)[0]
+        lengths = self._load.lengths
+        seconds = self._chance.choices([*lengths], [*lengths.values()])[0]
         workspace = self._chance.choice(WORKSPACES)
         with contextlib.suppress(Exception):  # of any kind: whether it was stored is not known
             self.accepted[n] = self._send(n, seconds, workspace)
@@ -270,6 +301,13 @@ class Storm:
         with (self._folder / "faults").open("a") as file:
             file.write(json.dumps(asdict(fault)) + "\n")
         self._rest(0.2, 1.0)
+
+    def wait_for_jobs(self, producer: Producer, count: int) -> None:
+        """Wait until so many jobs are published."""
+        until = time.monotonic() + PACE_SECONDS
+        while len(producer.accepted) < count and time.monotonic() < until:
+            self._fleet.replace_exited()
+            time.sleep(0.02)
 
     def _rest(self, least: float, most: float) -> None:
         time.sleep(self._chance.uniform(least, most))
@@ -382,6 +420,7 @@ def play(plan: Plan, folder: Path, said: Callable[[str], object]) -> judge.Verdi
         storm = Storm(plan, server, proxy, fleet, chance, folder)
         for n in range(plan.faults):
             storm.strike()
+            storm.wait_for_jobs(producer, plan.jobs * (n + 1) // plan.faults)
             said(f"{plan.name}: fault {n + 1} of {plan.faults}")
         producer.stop()
         with FairQueue(server.url, namespace=fleet.settings["namespace"]) as queue:
@@ -413,7 +452,8 @@ def _judge(
     left: tuple[int, int],
     died_early: int,
 ) -> judge.Verdict:
-    runs = judge.runs_of(ledger.lines())
+    rows = ledger.lines()
+    runs = judge.runs_of(rows)
     if plan.late:
         lost = len(states.keys() - {run.n for run in runs if run.end is not None})
     else:  # a job that died with its worker before its first line is counted by the store
@@ -423,8 +463,11 @@ def _judge(
     return judge.Verdict(
         published=len(states),
         faults=len(faults),
+        again=len(runs) - len({run.n for run in runs}),
+        refused=sum(row["what"] == "refused" for row in rows),
         lost=lost,
         above_limit=judge.above_limit(runs, faults, limit=LIMIT, lease_seconds=lease),
+        stale=len(judge.stale(rows)),
         twice=len(list(judge.began_twice(runs, faults, late=plan.late, lease_seconds=lease))),
         untold=len(list(judge.untold(states, runs, faults, late=plan.late))),
         stuck=stuck,

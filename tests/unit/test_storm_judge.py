@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.storm.judge import Fault, Run, above_limit, began_twice, runs_of, untold
+from tests.storm.judge import Fault, Run, above_limit, began_twice, runs_of, stale, untold
 
 KILL = Fault("kill_worker", 2.0, 2.1, "w0")
 LONG_CUT = Fault("go_silent", 2.0, 7.0)
 
 
-def row(what: str, n: int, at: float, worker: str = "w0") -> dict[str, Any]:
+def row(what: str, n: int, at: float, worker: str = "w0", fence: int = 1) -> dict[str, Any]:
     return {
         "what": what,
         "n": n,
         "at": at,
+        "began": at,
         "worker": worker,
         "pid": ord(worker[1]),
         "workspace": "a",
+        "fence": fence,
     }
 
 
@@ -29,11 +31,25 @@ def above(rows: list[dict[str, Any]], *faults: Fault) -> int:
     return above_limit(runs_of(rows), faults, limit=1, lease_seconds=3.0)
 
 
-def test_an_end_belongs_to_the_newest_start_of_its_job() -> None:
-    """A run that was broken off and began again in the same process has no end."""
-    found = runs_of([row("start", 1, 1.0), row("start", 1, 5.0), row("end", 1, 9.0)])
+def test_an_end_belongs_to_the_start_under_its_fence() -> None:
+    """A run that was broken off and began again has no end, also if both are in one process."""
+    again = row("start", 1, 5.0, fence=2)
+    found = runs_of([row("start", 1, 1.0), again, row("end", 1, 9.0, fence=2)])
     assert [(run.start, run.end) for run in found] == [(1.0, None), (5.0, 9.0)]
     assert isinstance(found[0], Run)
+    found = runs_of([row("start", 1, 1.0), again, row("end", 1, 9.0)])
+    assert [(run.start, run.end) for run in found] == [(1.0, 9.0), (5.0, None)]
+    found = runs_of([row("start", 1, 1.0), row("start", 1, 5.0), row("end", 1, 9.0)])
+    assert [(run.start, run.end) for run in found] == [(1.0, None), (5.0, 9.0)]
+
+
+def test_a_stale_effect() -> None:
+    """An effect that is accepted after a later run began, or after another effect of the job."""
+    starts = [row("start", 1, 1.0), row("start", 1, 6.0, "w1", fence=2)]
+    assert stale([*starts, row("effect", 1, 5.0)]) == set()
+    assert stale([*starts, row("effect", 1, 7.0)]) == {1}
+    assert stale([*starts, row("effect", 1, 7.0, "w1", fence=2)]) == set()
+    assert stale([*starts, row("effect", 1, 5.0), row("effect", 1, 7.0, "w1", fence=2)]) == {1}
 
 
 def test_a_start_above_the_limit() -> None:
@@ -43,6 +59,9 @@ def test_a_start_above_the_limit() -> None:
     assert above([rows[0], rows[1]], KILL) == 0
     assert above(rows, LONG_CUT) == 0
     assert above(rows, Fault("cut_links", 2.0, 2.0)) == 1
+    cold, warm = Fault("deploy", 2.0, 2.4, "w0"), Fault("deploy", 2.0, 4.5, "w0")
+    assert above([rows[0], rows[1]], cold, Fault("kill_worker", 4.0, 4.1)) == 0
+    assert above(rows, warm) == 1
 
 
 def test_a_job_that_began_twice() -> None:
@@ -53,6 +72,9 @@ def test_a_job_that_began_twice() -> None:
     assert twice(rows, KILL, late=False) == [1]
     assert twice(rows, Fault("kill_worker", 1.2, 1.3, "w0"), late=False) == [1]
     assert twice(rows, Fault("kill_worker", 2.0, 2.1, "w1")) == [1]
+    assert twice(rows, LONG_CUT) == []
+    assert twice(rows, Fault("cut_links", 2.0, 2.1), Fault("go_silent", 3.0, 3.5)) == [1]
+    assert twice(rows, Fault("deploy", 2.0, 2.5)) == []
 
 
 def test_an_end_that_is_not_told() -> None:
