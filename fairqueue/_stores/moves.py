@@ -38,6 +38,8 @@ class Left(IntEnum):
     DONE = 1
     HAS_JOBS = 0
     IS_PARENT = -1
+    GONE = -2
+    """Another process has moved it."""
 
 
 def _late(workspace: str) -> FairQueueError:
@@ -60,29 +62,25 @@ class MovesStore(OperatorStore):
             text = self._call("whereabouts", workspace=name, to=to)
         return read_forwarding(text or b"")
 
-    def keep_forwarding(self, workspace: str, to: int | None) -> None:
-        """Record that a workspace is on another shard than its name says; None: on this one.
-
-        Once the change has ended, publishes ask for that.
-        """
-        name = encode(workspace)
-        fields = (f"+{name}", 1) if to is None else (name, to)
-        self._moved("HSET", *fields)
-        if to is not None:
-            self._moved("HDEL", f"+{name}")
-        self.engine.command("HSET", self.engine.keys.key("limits"), "forwards", 1)
+    def keep_forwarding(self, workspace: str, to: int) -> None:
+        """Record that a workspace is on another shard than this one."""
+        self._moved("HSET", encode(workspace), to)
 
     def _moved(self, command: str, *arguments: str | int) -> Any:
         return self.engine.command(command, self.engine.keys.key("moved"), *arguments)
 
     def forget_forwardings(self, stays: Callable[[str, int], bool]) -> None:
-        """Forget where workspaces have gone, and old parents, except those that ``stays`` keeps."""
+        """Forget where workspaces have gone, and old parents, except those that ``stays`` keeps.
+
+        Publishes ask for these once the change has ended.
+        """
         for field, text in list(self._scan("moved")):
-            if field[:1] in {b"", b"+"}:
+            if not field:
                 continue
             to = self.engine.shard if field[:1] == b"@" else read_forwarding(text).to
             if to is None or not stays(decode(field.lstrip(b"@")), to):
                 self._moved("HDEL", field.decode())
+        self.engine.command("HSET", self.engine.keys.key("limits"), "forwards", 1)
 
     def moving(self) -> Iterator[str]:
         """Yield the workspaces that are held here."""
@@ -184,7 +182,7 @@ class MovesStore(OperatorStore):
         left = self._call(
             "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), looks=int(looks)
         )
-        if left < Left.IS_PARENT:
+        if moves and left == Left.GONE:
             raise _late(workspace)
         return Left(left)
 

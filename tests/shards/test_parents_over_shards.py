@@ -162,6 +162,32 @@ def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: Ma
     assert processes.findings(FROM) == []
 
 
+@pytest.mark.parametrize("parent", [ORG, OTHER])
+def test_two_processes_give_a_parent_at_once(processes: Namespace, parent: str) -> None:
+    """The same one or not: the limit and the pause stay, and no job is left behind."""
+    name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(OTHER, FROM)})
+    queue, other = processes.open(FROM), processes.open(FROM)
+    queue.limits.set(Scope.workspace(name), concurrency=1)
+    queue.pauses.pause(Scope.workspace(name))
+    old: Any = queue.store.shards[shard_of(name, FROM)]
+    leave = old.leave_shard
+
+    def beside(*args: Any, **how: Any) -> Any:
+        found = leave(*args, **how)
+        if how.get("looks"):
+            group(other, name, parent=parent)
+        return found
+
+    old.leave_shard = beside
+    group(queue, name)
+    put(processes.open(FROM), name, n=2)
+    assert ran(other) == []
+    queue.pauses.resume(Scope.workspace(name))
+    assert ran(other) == [name]
+    assert places(processes) == {AT: 2}
+    assert processes.findings(FROM) == []
+
+
 @pytest.mark.parametrize("has", ["waiting", "scheduled", "running", "dead", "request"])
 def test_a_workspace_with_jobs_stays(processes: Namespace, has: str) -> None:
     """It is told with the remedy, nothing has changed, and it is done again without jobs."""

@@ -131,7 +131,6 @@ class Places:
             source.keep_parent(parent)
         home = self._store.shards[shard_of(workspace, self._to)]
         if home is not source:
-            source.keep_forwarding(workspace, None)
             home.keep_forwarding(workspace, source.engine.shard)
 
     def forget(self, shard: Store) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairqueue._shards.placement import shard_of
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import moves_from
 from fairqueue._stores.moves import Left
 from fairqueue._stores.sharded.shards import Shards
@@ -42,6 +43,9 @@ class ShardedParents(Shards):
 
         Raises ConfigurationError, and changes nothing, if the workspace has jobs on another shard.
         """
+        return self.patiently(lambda: self._place(workspace, source, parent))
+
+    def _place(self, workspace: str, source: str, parent: str | None) -> Store:
         at = self.home(workspace)
         if len(self.shards) == 1:
             return at
@@ -108,6 +112,8 @@ class ShardedParents(Shards):
             left = at.leave_shard(workspace, number, moves=False)
             if left is not Left.DONE:
                 target.keep_forwarding(workspace, at.engine.shard)
+        if left is Left.GONE:
+            raise WorkspaceMoves(workspace)
         if left is Left.IS_PARENT:
             raise _is_parent(workspace, parent)
         if left is Left.HAS_JOBS:

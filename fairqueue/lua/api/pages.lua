@@ -6,6 +6,7 @@ local _, name, cursor = unpack(ARGV)
 local ITEMS_BYTES = 262144 -- of records: one page is one reply
 local ITEMS = 100
 local ws, items, bytes = Records.workspace(name), {}, 0
+if Moves.has_left(name) then error('MOVES ' .. name, 0) end
 
 local function is_full()
   return #items >= ITEMS or bytes >= ITEMS_BYTES

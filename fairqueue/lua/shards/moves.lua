@@ -6,8 +6,7 @@
 --   moved: workspace -> the shard that it has moved to; `>3 since` while it moves there, `|3 since`
 --          while its jobs end before that, `<3 since` while it comes: nothing starts meanwhile;
 --          '': the process that moves them; '!': all have moved, also one that is not known here;
---          +workspace: it lives here, though its name says another shard; @workspace: it is a
---          parent, and stays here
+--          @workspace: it is a parent, and stays here
 --   item:  kind of id score size\nrecord
 --     lane, returned, scheduled: a job of this queue, with its score of that sorted set
 --     dead_letters, schedules, unique: a field of that hash of a workspace; the score of a letter
@@ -26,6 +25,11 @@ end
 -- Whether workspaces move at all: a process that was stopped meanwhile may come too late.
 function Moves.are_running()
   return call('HEXISTS', K.limits(), 'moves') == 1
+end
+
+-- Whether a workspace lives elsewhere by now.
+function Moves.has_left(name)
+  return tonumber(call('HGET', K.moved(), name) or '') ~= nil
 end
 
 -- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
