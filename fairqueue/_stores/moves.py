@@ -35,6 +35,8 @@ def read_forwarding(text: bytes) -> Forwarding:
 class Left(IntEnum):
     """Whether a workspace that got a parent on another shard has left for it."""
 
+    CHANGED = 2
+    """What it has is not as it was copied."""
     DONE = 1
     HAS_JOBS = 0
     IS_PARENT = -1
@@ -173,14 +175,14 @@ class MovesStore(OperatorStore):
         return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
 
     def leave_shard(
-        self, workspace: str, to: int, *, moves: bool = True, looks: bool = False
+        self, workspace: str, to: int, *, moves: bool = True, copied: bytes = b""
     ) -> Left:
-        """Record that a workspace without jobs lives elsewhere; ``looks``: change nothing.
+        """Record that a workspace without jobs lives elsewhere.
 
-        Without ``moves`` the reason is its parent.
+        Without ``moves`` the reason is its parent, and ``copied`` the last page of a copy.
         """
         left = self._call(
-            "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), looks=int(looks)
+            "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), copied=copied
         )
         if moves and left == Left.GONE:
             raise _late(workspace)

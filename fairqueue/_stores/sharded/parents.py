@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import WorkspaceMoves
@@ -104,14 +105,13 @@ class ShardedParents(Shards):
 
     def _send(self, workspace: str, parent: str, at: Store, target: Store) -> None:
         """Move a workspace without jobs to another shard."""
-        number = target.engine.shard
-        left = at.leave_shard(workspace, number, moves=False, looks=True)
-        if left is Left.DONE:
-            for items in at.pages(workspace, begin=b"unique 0"):
-                target.take_in(workspace, items, moves=False)
-            left = at.leave_shard(workspace, number, moves=False)
-            if left is not Left.DONE:
-                target.keep_forwarding(workspace, at.engine.shard)
+        number, copied = target.engine.shard, b""
+        leave = partial(at.leave_shard, workspace, number, moves=False)
+        while (left := leave(copied=copied)) is Left.CHANGED:
+            for copied in at.pages(workspace, begin=b"unique 0"):
+                target.take_in(workspace, copied, moves=False)
+        if copied and left is not Left.DONE:
+            target.keep_forwarding(workspace, at.engine.shard)
         if left is Left.GONE:
             raise WorkspaceMoves(workspace)
         if left is Left.IS_PARENT:

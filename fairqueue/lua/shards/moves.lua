@@ -59,6 +59,26 @@ function Moves.has_some(name)
     K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
 end
 
+-- What a workspace has besides records, in lines: what name value.
+function Moves.rest(ws)
+  local name, lines = ws.name, {}
+  local function line(...) insert(lines, concat({ ... }, ' ') .. '\n') end
+  for _, source in ipairs(Moves.SOURCES) do
+    local field = Moves.field(source, name)
+    line('limits', field, call('HGET', K.limits(), field) or '')
+    line('stored_by', field, call('HGET', K.stored_by(), field) or '')
+  end
+  line('tat', '-', ws.tat)
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
+    if tat then line('rate', task, tat) end
+  end
+  for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), '0', '0')) do
+    line('request', ticket, num(max(1, (call('ZSCORE', K.requests(), ticket) or now) - now)))
+  end
+  return concat(lines)
+end
+
 -- Store limits, and what goes with them: in lines a kind of hash, its field, and the text; without
 -- a text the field goes.
 function Moves.put(lines)
