@@ -85,7 +85,9 @@ class ShardedLimits(ShardedParents, StoreBase):
             shard.set_limits(scope, name, limits, replaces=replaces)
 
         if scope == "workspace":
-            self._set_limits_of(name, limits, set_limits, replaces=replaces)
+            parent = limits.parent if limits else None
+            names_one = limits is None or replaces or parent is not None
+            set_limits(self.place(name, "live", parent) if names_one else self.home(name))
         else:
             has_home = len(self.shards) > 1 and scope != "default"
             home = self.shards[home_of(limit_of(scope, name))] if has_home else None
@@ -115,19 +117,6 @@ class ShardedLimits(ShardedParents, StoreBase):
             for at in range(0, len(some), AT_ONCE):
                 renewed = {limit: some[at : at + AT_ONCE]}
                 self.shards[home_of(limit)].permits(seconds=RENEWED_SECONDS, renewed=renewed)
-
-    def _set_limits_of(
-        self,
-        workspace: str,
-        limits: Limits | None,
-        set_limits: Callable[[Store], object],
-        *,
-        replaces: bool,
-    ) -> None:
-        if limits is None or limits.parent is not None or replaces:
-            set_limits(self.place(workspace, "live", None if limits is None else limits.parent))
-        else:
-            set_limits(self.home(workspace))
 
     def put_provider_limits(self, workspace: str, limits: Limits | None, **ages: float) -> bool:
         """Store a limit provider's answer; ConfigurationError if its parent is impossible now."""
