@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -70,12 +71,12 @@ def test_a_limit_per_workspace_blocks_only_that_lane(world: World, worker: Worke
     assert (following.job.workspace, following.job.task) == ("a", "t")
 
 
-@pytest.mark.parametrize("limit", ["concurrency", "workspace_concurrency"])
-def test_a_first_limit_counts_what_runs(world: World, worker: Worker, limit: str) -> None:
+@pytest.mark.parametrize("limit", [{"concurrency": 4}, {"workspace_concurrency": 4}])
+def test_a_first_limit_counts_what_runs(world: World, worker: Worker, limit: Any) -> None:
     """Jobs that have started before hold its slots, too."""
     world.publish_many(6)
     worker.take(3)
-    world.limit_task(**{limit: 4})
+    world.limit_task(**limit)
     assert len(worker.take(5)) == 1
 
 
