@@ -148,9 +148,9 @@ def test_a_child_that_ends_after_its_parent_keeps_nothing_of_it(world: World) ->
 
 
 def test_a_parent_that_is_not_woken_looks_by_itself(world: World) -> None:
-    """And a word to a parent that is gone, or that never waited, changes nothing."""
+    """It does not expire; and a word to one that is gone, or never waited, changes nothing."""
     worker, backend = world.worker(), Backend(world)
-    parent = world.publish("a", task="t")
+    parent = world.publish("a", task="t", expires_seconds=5)
     lease = worker.take_one()
     suspend(world, backend, lease, "one")
     assert release(worker, lease, parent)

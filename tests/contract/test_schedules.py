@@ -334,7 +334,7 @@ def test_declared_by_two_versions(play: Play) -> None:
     new = play.another(Declaring(play.queue, ("x",), every=20.0))
     play.look(new)
     assert play.row("x").schedule == "every 20 s"
-    for ticker in (old, new):
+    for ticker in (new, old):
         play.look(ticker)
     assert play.row("x").schedule == "every 20 s"
     again = play.another(Declaring(play.queue, ("x",), every=10.0))
@@ -346,6 +346,14 @@ def test_declared_by_two_versions(play: Play) -> None:
         play.look(again)
     assert [row.name for row in play.queue.schedules.list()] == ["x"]
     assert [at for name, at in play.jobs() if name == "x"] == [12, 22, 32]
+
+
+def test_declared_beside_a_call(play: Play) -> None:
+    """What a call has put stays."""
+    put = {"next": str(BEGIN + 5), "delay": "0", "boot": "-", "definition": "{}"}
+    play.store.put_schedule("a", "x", runner="test/shop", **put)
+    play.look(play.another(Declaring(play.queue, ("x",), every=20.0)))
+    assert play.row("x").next == BEGIN + 5
 
 
 def test_declared_by_two_apps(play: Play, caplog: pytest.LogCaptureFixture) -> None:
@@ -485,6 +493,9 @@ def test_one_of_another_kind_of_worker(play: Play) -> None:
     for n in range(150):
         play.store.put_schedule("a", f"other {n}", runner="celery", **put)
     play.clock.advance(10)
+    _, _, rows = play.store.due_schedules(("core",), 200)
+    assert [row.name for row in rows] == ["n"]
+    play.clock.advance(4)
     play.look()
     assert play.jobs() == [("n", 10)]
 

@@ -17,7 +17,7 @@ from fairqueue._claim.permits import LIFE
 from fairqueue._shards import order as shard_order
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.permits import PermitStore, home_of
+from fairqueue._stores.permits import Change, PermitStore, home_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._types import Admission, Claimed, Finish, Job, StoredLimits
@@ -443,3 +443,48 @@ def test_a_limit_is_set_where_a_shard_answers(
     found = [shard.get_limits("total", "") for shard in fleet.store.shards]
     assert [bool(each) for each in found] == [shard != 2 for shard in range(SHARDS)]
     assert all(each[0].limits == {"concurrency": 2} for each in found if each)
+
+
+def _ask(
+    fleet: Fleet, turn: str, *taken: str, freed: Sequence[str] = (), of: str = "total:"
+) -> int:
+    """Ask the home of a limit; return how many permits it gives."""
+    home = fleet.store.shards[home_of(of)]
+    (told,) = home.permits([Change(of, turn, freed, taken)], seconds=LEASE_SECONDS)
+    return told.taken
+
+
+def test_a_home_that_is_asked_again(fleet: Fleet) -> None:
+    """A repeated ask has the permit that the first has taken, and needs no room."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    assert [_ask(fleet, "q", "p") for _ in range(2)] == [1, 1]
+    assert _ask(fleet, "q", "other") == 0
+
+
+def test_a_permit_without_a_start_counts_for_no_rate(fleet: Fleet) -> None:
+    """Another job may start in its place at once."""
+    fleet.store.set_limits("task", "t", Limits(rate=0.01))
+    assert _ask(fleet, "0", "p", of="task:t") == 1
+    assert _ask(fleet, "0", "other", of="task:t") == 0
+    assert _ask(fleet, "0", "other", freed=["!p"], of="task:t") == 1
+
+
+def test_the_turn_of_one_that_asks_no_more_passes(fleet: Fleet) -> None:
+    """It holds up no other for long."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    assert _ask(fleet, "a", "p") == 1
+    assert _ask(fleet, "gone", "other") == 0
+    fleet.clock.advance(10)
+    assert _ask(fleet, "b", "third", freed=["p"]) == 1
+
+
+def test_one_that_is_refused_sleeps(fleet: Fleet) -> None:
+    """No wake-up is left from a turn that it has had."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    assert _ask(fleet, "a", "p") == 1
+    assert _ask(fleet, "b", "other") == 0
+    assert _ask(fleet, "a", "third", freed=["p"]) == 0
+    assert _ask(fleet, "b", "other") == 1
+    assert _ask(fleet, "b", "fourth") == 0
+    engine = fleet.store.shards[HOME].engine
+    assert not engine.command("EXISTS", engine.keys.key("permit_token", "b"))
