@@ -47,7 +47,7 @@ shard | hash | `record`: the shard's own numbers and marks; `queue:…`: its rec
   began: `leases_expired`, `dead_…`, `ticks_…` | rebuild: a queue unused for a
   day, an owner in time
 moved | hash | workspace: the shard to which it went; `>3 since` while it moves, see below;
-  `@workspace`: a parent; `!`: all have moved; `''`: the process
+  `+workspace`: lives here; `@workspace`: a parent; `!`: all have moved; `''`: the process
   that moves them | with the change; of groups, when it comes back
 workspaces | hash | workspace: where it stands in each node, its timer, its estimates
   | with its last flow and its timer

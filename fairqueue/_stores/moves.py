@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from enum import IntEnum
-from itertools import chain
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
 from fairqueue._stores.layout import Mark
-from fairqueue._stores.lists import ListStore
+from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 Settings = dict[tuple[str, bytes], bytes]
 """Texts by their kind of hash and field."""
 SETTINGS_AT_ONCE = 200
+FORWARDINGS = 200  # fields that are read at once
 
 
 class Forwarding(NamedTuple):
@@ -35,20 +35,16 @@ def read_forwarding(text: bytes) -> Forwarding:
 class Left(IntEnum):
     """Whether a workspace that got a parent on another shard has left for it."""
 
-    CHANGED = 2
-    """What it has is not as it was copied."""
     DONE = 1
     HAS_JOBS = 0
     IS_PARENT = -1
-    GONE = -2
-    """Another process has moved it."""
 
 
 def _late(workspace: str) -> FairQueueError:
     return FairQueueError(f"workspace {workspace!r} is moved by another process")
 
 
-class MovesStore(ListStore):
+class MovesStore(OperatorStore):
     """The steps of a move; each is atomic and may be repeated."""
 
     def whereabouts(self, workspace: str, to: int | None = None) -> Forwarding:
@@ -64,25 +60,29 @@ class MovesStore(ListStore):
             text = self._call("whereabouts", workspace=name, to=to)
         return read_forwarding(text or b"")
 
-    def keep_forwarding(self, workspace: str, to: int) -> None:
-        """Record that a workspace is on another shard than this one."""
-        self._moved("HSET", encode(workspace), to)
+    def keep_forwarding(self, workspace: str, to: int | None) -> None:
+        """Record that a workspace is on another shard than its name says; None: on this one.
+
+        Once the change has ended, publishes ask for that.
+        """
+        name = encode(workspace)
+        fields = (f"+{name}", 1) if to is None else (name, to)
+        self._moved("HSET", *fields)
+        if to is not None:
+            self._moved("HDEL", f"+{name}")
+        self.engine.command("HSET", self.engine.keys.key("limits"), "forwards", 1)
 
     def _moved(self, command: str, *arguments: str | int) -> Any:
         return self.engine.command(command, self.engine.keys.key("moved"), *arguments)
 
     def forget_forwardings(self, stays: Callable[[str, int], bool]) -> None:
-        """Forget where workspaces have gone, and old parents, except those that ``stays`` keeps.
-
-        Publishes ask for these once the change has ended.
-        """
+        """Forget where workspaces have gone, and old parents, except those that ``stays`` keeps."""
         for field, text in list(self._scan("moved")):
-            if not field:
+            if field[:1] in {b"", b"+"}:
                 continue
             to = self.engine.shard if field[:1] == b"@" else read_forwarding(text).to
             if to is None or not stays(decode(field.lstrip(b"@")), to):
                 self._moved("HDEL", field.decode())
-        self.engine.command("HSET", self.engine.keys.key("limits"), "forwards", 1)
 
     def moving(self) -> Iterator[str]:
         """Yield the workspaces that are held here."""
@@ -90,7 +90,18 @@ class MovesStore(ListStore):
         yield from (decode(field) for field, text in self._scan("moved") if text[:1] in marks)
 
     def _scan(self, kind: str) -> Iterator[tuple[bytes, bytes]]:
-        return chain.from_iterable(page.items() for _, page in self.entries(kind))
+        cursor: Any = b"0"
+        begun = False
+        while not begun or int(cursor):
+            begun = True
+            cursor, found = self.engine.command(
+                "HSCAN", self.engine.keys.key(kind), cursor, "COUNT", FORWARDINGS
+            )
+            yield from (
+                found.items()
+                if isinstance(found, dict)
+                else zip(found[::2], found[1::2], strict=True)
+            )
 
     def names_parents(self) -> bool:
         """Whether a workspace has a parent, or lives elsewhere than its name says."""
@@ -164,16 +175,16 @@ class MovesStore(ListStore):
         return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
 
     def leave_shard(
-        self, workspace: str, to: int, *, moves: bool = True, copied: bytes = b""
+        self, workspace: str, to: int, *, moves: bool = True, looks: bool = False
     ) -> Left:
-        """Record that a workspace without jobs lives elsewhere.
+        """Record that a workspace without jobs lives elsewhere; ``looks``: change nothing.
 
-        Without ``moves`` the reason is its parent, and ``copied`` the last page of a copy.
+        Without ``moves`` the reason is its parent.
         """
         left = self._call(
-            "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), copied=copied
+            "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), looks=int(looks)
         )
-        if moves and left == Left.GONE:
+        if left < Left.IS_PARENT:
             raise _late(workspace)
         return Left(left)
 

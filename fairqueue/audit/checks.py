@@ -257,8 +257,7 @@ def _i13_nothing_is_set_aside(a: Audit) -> Iterator[Found]:
 def _i16_workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     text = a.space.one("shard", {}).get("shards", "")
     mark = read_mark(text) if text else None
-    limits = a.space.one("limits", {})
-    if mark is None or mark.to is not None or "moves" in limits:
+    if mark is None or mark.to is not None or "moves" in a.space.one("limits", {}):
         return
     kinds = ("scheduled", "dead_letters", "schedules")
     there = {names[0].lstrip("!") for kind in kinds for names, _ in a.space.all(kind)}
@@ -268,9 +267,8 @@ def _i16_workspaces_are_on_their_shard(a: Audit) -> Iterator[Found]:
     for name in there:
         if _moves(a, name):
             continue
-        by_name = a.space.shard if "forwards" in limits else shard_of(decode(name), mark.shards)
-        at = int(moved.get(name) or by_name)  # a group may be anywhere
-        if at != a.space.shard:
+        at = int(moved.get(name) or shard_of(decode(name), mark.shards))
+        if at != a.space.shard and f"+{name}" not in moved:
             yield ("stray", name), f"{decode(name)!r} has jobs here, and belongs on shard {at}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -160,34 +159,6 @@ def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: Ma
     assert ran(late) == []
     clock.advance(3600)
     assert ran(late) == [name]
-    assert processes.findings(FROM) == []
-
-
-@pytest.mark.parametrize("beside", ["the same", "another", "a limit"])
-def test_two_processes_change_it_at_once(processes: Namespace, beside: str) -> None:
-    """One gives a parent, the other a parent or a limit: all is kept, and no job is left behind."""
-    name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(OTHER, FROM)})
-    queue, other = processes.open(FROM), processes.open(FROM)
-    queue.limits.set(Scope.workspace(name), concurrency=2)
-    queue.pauses.pause(Scope.workspace(name))
-    old: Any = queue.store.shards[shard_of(name, FROM)]
-    pages = old.pages
-
-    def meanwhile(*args: Any, **how: Any) -> Iterator[bytes]:
-        old.pages = pages
-        if beside != "a limit":
-            group(other, name, parent=ORG if beside == "the same" else OTHER)
-        yield from pages(*args, **how)
-        if beside == "a limit":
-            other.limits.set(Scope.workspace(name), concurrency=1)
-
-    old.pages = meanwhile
-    group(queue, name)
-    put(processes.open(FROM), name, n=2)
-    assert ran(other) == []
-    queue.pauses.resume(Scope.workspace(name))
-    assert ran(other) == [name] * (1 if beside == "a limit" else 2)
-    assert places(processes) == {AT: 2}
     assert processes.findings(FROM) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -106,6 +106,12 @@ class Places:
             self._are_used = any(shard.names_parents() for shard in self._store.shards)
         return self._are_used
 
+    def sources(self, shards: int) -> Sequence[Store]:
+        """Return the shards that may have workspaces."""
+        most = max(shards, self._to) if self.are_used else shards
+        self._store.layout.most = max(self._store.layout.most, most)
+        return self._store.shards[:most]
+
     def places(self, source: Store, workspace: str, shards: int) -> tuple[int, int]:
         """Return where a workspace that this shard names is, and where it belongs."""
         at = shard_of(workspace, shards)
@@ -125,6 +131,7 @@ class Places:
             source.keep_parent(parent)
         home = self._store.shards[shard_of(workspace, self._to)]
         if home is not source:
+            source.keep_forwarding(workspace, None)
             home.keep_forwarding(workspace, source.engine.shard)
 
     def forget(self, shard: Store) -> None:

@@ -83,9 +83,9 @@ class ShardedLimits(ShardedParents, StoreBase):
             shard.set_limits(scope, name, limits)
 
         if scope == "workspace":
-            parent = limits.parent if limits else None
-            names_one = limits is None or parent is not None
-            set_limits(self.place(name, "live", parent) if names_one else self.home(name))
+            parent = None if limits is None else limits.parent
+            is_placed = limits is None or parent is not None
+            set_limits(self.place(name, "live", parent) if is_placed else self.home(name))
         else:
             has_home = len(self.shards) > 1 and scope != "default"
             home = self.shards[home_of(limit_of(scope, name))] if has_home else None

@@ -161,7 +161,7 @@ class Mover:
         late: set[str] = set()
         for _ in range(PASSES):
             n = found.workspaces
-            for source in self._store.shards[: max(found.shards, self._to)]:
+            for source in self._places.sources(found.shards):
                 leaving = self._leaving(source, found.shards, stays=True)
                 while some := list(islice(leaving, AT_ONCE)):
                     self._move([move for move in some if move.workspace not in late], found, late)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from fairqueue._shards.placement import shard_of
-from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import moves_from
 from fairqueue._stores.moves import Left
 from fairqueue._stores.sharded.shards import Shards
@@ -44,9 +42,6 @@ class ShardedParents(Shards):
 
         Raises ConfigurationError, and changes nothing, if the workspace has jobs on another shard.
         """
-        return self.patiently(lambda: self._place(workspace, source, parent))
-
-    def _place(self, workspace: str, source: str, parent: str | None) -> Store:
         at = self.home(workspace)
         if len(self.shards) == 1:
             return at
@@ -105,15 +100,14 @@ class ShardedParents(Shards):
 
     def _send(self, workspace: str, parent: str, at: Store, target: Store) -> None:
         """Move a workspace without jobs to another shard."""
-        number, copied = target.engine.shard, b""
-        leave = partial(at.leave_shard, workspace, number, moves=False)
-        while (left := leave(copied=copied)) is Left.CHANGED:
-            for copied in at.pages(workspace, begin=b"unique 0"):
-                target.take_in(workspace, copied, moves=False)
-        if copied and left is not Left.DONE:
-            target.keep_forwarding(workspace, at.engine.shard)
-        if left is Left.GONE:
-            raise WorkspaceMoves(workspace)
+        number = target.engine.shard
+        left = at.leave_shard(workspace, number, moves=False, looks=True)
+        if left is Left.DONE:
+            for items in at.pages(workspace, begin=b"unique 0"):
+                target.take_in(workspace, items, moves=False)
+            left = at.leave_shard(workspace, number, moves=False)
+            if left is not Left.DONE:
+                target.keep_forwarding(workspace, at.engine.shard)
         if left is Left.IS_PARENT:
             raise _is_parent(workspace, parent)
         if left is Left.HAS_JOBS:

@@ -6,7 +6,6 @@ local _, name, cursor = unpack(ARGV)
 local ITEMS_BYTES = 262144 -- of records: one page is one reply
 local ITEMS = 100
 local ws, items, bytes = Records.workspace(name), {}, 0
-if Moves.has_left(name) then return { 'end', '' } end
 
 local function is_full()
   return #items >= ITEMS or bytes >= ITEMS_BYTES
@@ -60,6 +59,25 @@ local function add_hash(kind, of)
   until from == '0'
 end
 
+local function add_rest()
+  local lines = {}
+  local function line(...) insert(lines, concat({ ... }, ' ') .. '\n') end
+  for _, source in ipairs(Moves.SOURCES) do
+    local field = Moves.field(source, name)
+    line('limits', field, call('HGET', K.limits(), field) or '')
+    line('stored_by', field, call('HGET', K.stored_by(), field) or '')
+  end
+  line('tat', '-', ws.tat)
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
+    if tat then line('rate', task, tat) end
+  end
+  for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), '0', '0')) do
+    line('request', ticket, num(max(1, (call('ZSCORE', K.requests(), ticket) or now) - now)))
+  end
+  add('rest', '-', '-', '-', concat(lines))
+end
+
 if cursor == '0' then
   add_jobs('scheduled', K.scheduled(name))
   for _, flow in ipairs(Flows.all(ws)) do
@@ -73,5 +91,5 @@ if cursor == '0' then
   return { #items > 0 and '0' or 'unique 0', concat(items) }
 end
 local from = add_fields('unique', nil, match(cursor, '%d+')) -- one page: all workspaces share it
-if from == '0' then add('rest', '-', '-', '-', Moves.rest(ws)) end
+if from == '0' then add_rest() end
 return { from == '0' and 'end' or 'unique ' .. from, concat(items) }

@@ -27,6 +27,7 @@ local function take_rest(text)
     end
   end
   if not moves then Moves.let_all_through() end
+  if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 end
 
 local function register(queue, record)

@@ -6,7 +6,8 @@
 --   moved: workspace -> the shard that it has moved to; `>3 since` while it moves there, `|3 since`
 --          while its jobs end before that, `<3 since` while it comes: nothing starts meanwhile;
 --          '': the process that moves them; '!': all have moved, also one that is not known here;
---          @workspace: it is a parent, and stays here
+--          +workspace: it lives here, though its name says another shard; @workspace: it is a
+--          parent, and stays here
 --   item:  kind of id score size\nrecord
 --     lane, returned, scheduled: a job of this queue, with its score of that sorted set
 --     dead_letters, schedules, unique: a field of that hash of a workspace; the score of a letter
@@ -25,11 +26,6 @@ end
 -- Whether workspaces move at all: a process that was stopped meanwhile may come too late.
 function Moves.are_running()
   return call('HEXISTS', K.limits(), 'moves') == 1
-end
-
--- Whether a workspace lives elsewhere by now.
-function Moves.has_left(name)
-  return tonumber(call('HGET', K.moved(), name) or '') ~= nil
 end
 
 -- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
@@ -57,26 +53,6 @@ end
 function Moves.has_some(name)
   return call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
     K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
-end
-
--- What a workspace has besides records, in lines: what name value.
-function Moves.rest(ws)
-  local name, lines = ws.name, {}
-  local function line(...) insert(lines, concat({ ... }, ' ') .. '\n') end
-  for _, source in ipairs(Moves.SOURCES) do
-    local field = Moves.field(source, name)
-    line('limits', field, call('HGET', K.limits(), field) or '')
-    line('stored_by', field, call('HGET', K.stored_by(), field) or '')
-  end
-  line('tat', '-', ws.tat)
-  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
-    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
-    if tat then line('rate', task, tat) end
-  end
-  for _, ticket in ipairs(call('ZRANGEBYSCORE', K.requests_of_workspace(name), '0', '0')) do
-    line('request', ticket, num(max(1, (call('ZSCORE', K.requests(), ticket) or now) - now)))
-  end
-  return concat(lines)
 end
 
 -- Store limits, and what goes with them: in lines a kind of hash, its field, and the text; without
