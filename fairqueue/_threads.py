@@ -124,8 +124,8 @@ def _run_and_end_hub(target: Callable[[], None]) -> None:
     finally:
         if _gevent() is not None:
             sys.modules["gevent"].get_hub().destroy()
-        else:
-            sys.modules["eventlet.hubs"].get_hub().abort(wait=True)
+        elif hub := getattr(sys.modules["eventlet.hubs"]._threadlocal, "hub", None):  # noqa: SLF001
+            hub.abort(wait=hub.running)
 
 
 def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[[], bool]) -> None:

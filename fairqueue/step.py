@@ -44,6 +44,9 @@ MOST_NAME_BYTES = 200
 MOST_STEPS = 1000
 MOST_BYTES = 256 * 1024
 
+SETTLES_SECONDS = 1.0
+"""A framework may store the result of a child a moment after its job has ended."""
+
 _making = threading.Lock()
 
 
@@ -244,7 +247,8 @@ class _Steps:
                 "and the result backend has no result: let it keep results for longer, or look "
                 "whether the child's worker could store it"
             )
-            ended = self._ended(name, child) or Ended(error=lost)  # it may have come since
+            time.sleep(SETTLES_SECONDS)
+            ended = self._ended(name, child) or Ended(error=lost)
         if ended is None:
             self.suspended = True
             raise Suspended(f"{self._name} waits for child {name!r} (id {child.id})")

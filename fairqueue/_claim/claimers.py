@@ -390,13 +390,15 @@ class Claimers:
 
         Introduce this owner, too: it does not claim while all its slots are taken.
         """
-        is_own, seconds = owner == self._owner.name, self._settings.lease_seconds
-        progress = [*progress, *self.pending()] if is_own else progress
-        renewed = store.renew(progress, owner=owner, lease_seconds=seconds)
-        if is_own:
-            self._permits.renewed(store, {fence for fence, _ in progress}, renewed)
-            there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
-            self.presence.with_renewal(there, owner)
+        seconds = self._settings.lease_seconds
+        if owner != self._owner.name:
+            return store.renew(progress, owner=owner, lease_seconds=seconds)
+        with self._permits.renewing(fence for fence, _ in progress) as running:
+            all_of_it = [*progress, *self.pending()]
+            renewed = store.renew(all_of_it, owner=owner, lease_seconds=seconds)
+            self._permits.renewed(store, running, renewed)
+        there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
+        self.presence.with_renewal(there, owner)
         return renewed
 
     def wait(self, queues: Sequence[str], n: int, seconds: float, claimed: Claimed) -> Claimed:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from random import uniform
 from time import monotonic
@@ -52,6 +52,8 @@ class Permits:
         self._names = count(1)
         self._held: dict[int, dict[str, str]] = {}
         """By fence and limit."""
+        self._renewals: dict[int, set[int]] = {}
+        """The jobs of each renewal that is under way."""
         self._adopted: set[int] = set()
         """Fences of jobs that ran before their limit came."""
         self._spare: defaultdict[str, list[str]] = defaultdict(list)
@@ -167,6 +169,8 @@ class Permits:
     def ended(self, fences: Iterable[int]) -> None:
         """Keep the permits of jobs that have ended as spare ones."""
         for fence in fences:
+            for running in list(self._renewals.values()):
+                running.discard(fence)
             self._adopted.discard(fence)
             for limit, permit in self._held.pop(fence, {}).items():
                 self._spare[limit].append(permit)
@@ -233,15 +237,25 @@ class Permits:
                 error,
             )
 
-    def renewed(self, store: StoreBase, fences: set[int], renewed: Renewed) -> None:
-        """Renew the permits of jobs whose leases were renewed; failures are retried next time.
+    @contextmanager
+    def renewing(self, fences: Iterable[int]) -> Iterator[set[int]]:
+        """Give the jobs of a renewal, without those that end while it is under way."""
+        running = set(fences)
+        self._renewals[id(running)] = running
+        try:
+            yield running
+        finally:
+            del self._renewals[id(running)]
+
+    def renewed(self, store: StoreBase, running: set[int], renewed: Renewed) -> None:
+        """Renew the permits of running jobs whose leases were; failures are retried next time.
 
         A job that started before its limit was set counts from now on.
         """
-        running = fences - renewed.lost
+        running = running - renewed.lost
         self.ended({*renewed.lost, *(self._adopted - running)})
-        for fence, limits in renewed.wide.items():
-            held = self._held.get(fence, {})
+        for fence in running & renewed.wide.keys():
+            limits, held = renewed.wide[fence], self._held.get(fence, {})
             if new := {limit: adopted(self._owner, fence) for limit in limits if limit not in held}:
                 self._adopted.add(fence)
                 self._held.setdefault(fence, {}).update(new)

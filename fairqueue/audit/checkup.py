@@ -55,9 +55,7 @@ def _left_alone(look: Audit) -> Iterator[Remark]:
 
 def _unusual(look: Audit) -> Iterator[Remark]:
     if look.ahead > 0:
-        text = (
-            f"Redis's clock went back: fairqueue's is {look.ahead:,.1f} s ahead, 3 s less a minute"
-        )
+        text = f"Redis's clock went back: it is {look.ahead:,.1f} s behind, 3 s less each minute"
         yield Remark(Level.WARNING, "clock", text)
     if float(look.space.one("shard", {}).get("imports_suspended", 0)) > look.now:
         yield Remark(Level.WARNING, "imports", "imports are suspended while jobs are exported")

@@ -31,8 +31,7 @@ def _i10_closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
         closed = a.closed(name) if a.space.of("nodes_of_shared_limit", name) else None
         if shared.block != closed and not a.draining and not a.is_due(name):
             yield where, f"shared limit {name} is {shared.block}, not {closed}"
-        has_rate = (a.levels.of_shared(name) or {}).get("rate") != 0
-        if shared.block == "rate" and shared.timer is None and has_rate:
+        if shared.block == "rate" and shared.timer is None:
             yield where, f"shared limit {name} waits for its rate and no timer is set"
         if shared.walks and not a.is_due(name):
             yield where, f"shared limit {name} has nodes that must follow, and its timer is not due"

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,7 +65,6 @@ class Outages:
         self._spools: list[spools.Spool] = []
         """That of this process, and those that it has adopted."""
         self._rows = self._inline = 0
-        self._sender: Any = None
         self._stopped: threading.Event | None = None
 
     def begin_in_child(self) -> None:
@@ -83,10 +82,7 @@ class Outages:
             for spool in self._spools:
                 with suppress(spools.Error):
                     spool.close()
-            sender = self._sender
             self._begin()
-        if sender is not None:  # without the lock: it may log, and let other greenlets run
-            sender.close()
 
     # A publish
 
@@ -164,17 +160,17 @@ class Outages:
         time-out.
         """
         wait = self._settings.replica_wait_seconds if self._settings.min_replicas else 0.0
-        probe = shard.clone(timeout_seconds=ASK_SECONDS + 2 * wait)
-        probe.engine.is_probe = True
+        seconds = ASK_SECONDS, ASK_SECONDS + 2 * wait
+        probe, patient = (shard.clone(timeout_seconds=each) for each in seconds)
+        probe.engine.is_probe = patient.engine.is_probe = True
         try:
-            refuse_if_full([probe])
-            probe.engine.refuse_unconfirmed()
+            with closing(probe), closing(patient):
+                refuse_if_full([probe])
+                patient.engine.refuse_unconfirmed()
         except Exception as error:  # noqa: BLE001 - the caller tells them apart
             if isinstance(error, StoreUnavailable):
                 self._note(shard, error)
             return error
-        finally:
-            probe.close()
         return None
 
     # The spools
@@ -291,8 +287,8 @@ class Outages:
         numbers = [(each.number,) for each in kept]
         spool.change(spools.SENT, numbers)
         try:
-            self._sender = self._sender or self._clone()
-            self._sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
+            with closing(self._clone()) as sender:  # under gevent a thread takes connections along
+                sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
             refusal = self._probed(self._store.expected_home(kept[0].job.workspace))

@@ -35,6 +35,12 @@ class Backend:
         return self.results_of.get(child.id)
 
 
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The results here are stored before their jobs end."""
+    monkeypatch.setattr(step, "SETTLES_SECONDS", 0.0)
+
+
 def release(worker: Worker, lease: Lease, task_id: str) -> bool:
     """What an adapter does with a suspended run."""
     return worker.release(lease, delay_seconds=POLL_SECONDS, seconds=1.0, waits=task_id)

@@ -8,6 +8,7 @@ import pytest
 
 from fairqueue import Job
 from fairqueue.adapters import Admission
+from fairqueue.audit import Keyspace
 from tests.contract.world import Worker, World, ids, sound
 
 HOUR = 3600.0
@@ -150,6 +151,20 @@ def test_the_time_goes_on_and_comes_to_be_that_of_redis(world: World) -> None:
 def _time(world: World) -> float:
     """The time by the shard's clock."""
     return world.store.why(workspace="a", job_id=None, queue=None).now
+
+
+def test_no_job_has_worked_for_less_than_nothing(world: World, worker: Worker) -> None:
+    """Also where a shard has lost its record, and how far its clock was ahead."""
+    world.publish_many(9)
+    world.clock.advance(HOUR)
+    lease = worker.take_one()
+    world.clock.set_back(HOUR)
+    world.command("HDEL", "shard", "record")
+    world.clock.advance(1)
+    assert worker.finish(lease, seconds=1.0)
+    (row,) = Keyspace(world.store.engine).workspaces.values()
+    assert row.duration_estimates == {"t": 0.0}
+    worker.take(9)
 
 
 def test_no_wait_is_negative(world: World) -> None:

@@ -215,6 +215,32 @@ def test_permits_of_a_dead_process_come_back(fleet: Fleet) -> None:
     assert other.start() == 2
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_job_that_ends_during_a_renewal_counts_no_more(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *, answers: bool
+) -> None:
+    """Also where its end waits to be told, and the renewal is of its lease, too."""
+    fleet.store.set_limits("task", "t", Limits(concurrency=2))
+    fleet.publish(2, shard=1)
+    process, renew = fleet.process(), ShardedStore.renew
+    assert process.start() == 2
+    first, second = process.running
+
+    def ends_meanwhile(*given: Any, **named: Any) -> Any:
+        renewed = renew(*given, **named)
+        process.claim(0, [second])
+        return renewed
+
+    if not answers:
+        process.store.shards[1].engine.breaker.failed()
+    process.claim(0, [first])
+    monkeypatch.setattr(ShardedStore, "renew", ends_meanwhile)
+    process.renew()
+    fleet.clock.advance(1.0)
+    process.claim(0)
+    assert fleet.permits("task:t") == 0
+
+
 def test_a_permit_that_was_lost_is_put_back(fleet: Fleet) -> None:
     """Its home has lost its writes: the next renewal counts the job again."""
     fleet.store.set_limits("total", "", Limits(concurrency=2))

@@ -12,6 +12,7 @@ local begin_call
 local FORMAT, META = '2', '<dddddddd' -- see shard.lua
 local PACKED = 8 * (#META - 1) -- bytes of its numbers
 local LAST_TIME = 100000000000 -- in seconds, as in the year 5138
+local TAKEN_BACK = 0.05 -- of the time that passes, while it is ahead of Redis's clock
 local NUMBERS_END = 9007199254740992 -- above every fence, tag and number of a call
 local FORMAT_END = ' format=' .. FORMAT
 local NO_META = ('\0'):rep(PACKED) .. '- - -' .. FORMAT_END
@@ -82,8 +83,6 @@ local function num(number)
 end
 
 -- Most small numbers are counts.
-local TAKEN_BACK = 0.05 -- of the time that passes, while it is ahead of Redis's clock
-
 local INTS = { '1', '2', '3', '4', '5', '6', '7', '8', '9', '10', [0] = '0' }
 local function int(number)
   return INTS[number] or format('%d', number)

@@ -93,7 +93,7 @@ end
 
 -- A job cannot have worked for longer than its lease was held.
 function Fairness.worked(reported, held)
-  return min(reported, held)
+  return max(0, min(reported, held))
 end
 
 -- What a job is charged whose lease expired after so long: all of it, reported or not.
