@@ -73,6 +73,8 @@ class Run:
     ends_at: float
     is_over: bool = False
     """Its worker has done its work; whether its end counts is not known yet."""
+    is_spared: bool = False
+    """The store was away: the lease outlives its end, once."""
     old: bool = False
     """Writes have been lost since it began: another may run beside it."""
 
@@ -118,7 +120,8 @@ class World:
         """By the clock of all workers, which never jumps."""
         self.away_until, self.is_calm = 0.0, False
         self.serial = self.steps = 0
-        self.late: list[Callable[[], object]] = []
+        self.late: list[tuple[Callable[[], object], object]] = []
+        """Copies of calls, with what was answered."""
         self.replica: list[Entry] = []
         self.replica_early = frozenset[str]()
         self.trace: deque[str] = deque(maxlen=20_000)
@@ -134,6 +137,8 @@ class World:
         self.loose: set[str] = set()
         """Jobs that may run twice: writes were lost, or the clock has jumped over a repetition."""
         self.pending: set[str] = set()
+        self.doubtful: set[str] = set()
+        """What the last call was about, of those that failed in the middle."""
         self.ticks: defaultdict[tuple[str, float], set[str]] = defaultdict(set)
         self.ticks_are_certain = True
         self.limits = self._configure()
@@ -191,7 +196,7 @@ class World:
         finally:
             self.database.deny(None)
         if self.chance("late copy"):
-            self.late.append(make)
+            self.late.append((make, made))
         if self.chance("lost reply"):
             raise LostCallError
         return made
@@ -201,12 +206,15 @@ class World:
     ) -> Generator[None, None, tuple[T, int]]:
         """Repeat a call until it is answered; return the answer, and how often it was made."""
         self.pending.add(job_id)
+        self.doubtful.discard(job_id)
         tries = 0
         while True:
             tries += 1
             try:
                 made = self.call(make)
-            except LostCallError:
+            except LostCallError as lost:
+                if lost.__cause__:
+                    self.doubtful.add(job_id)
                 yield
                 continue
             finally:
@@ -292,7 +300,7 @@ class World:
             sent, claimed, tries = yield from self._claim(process, free, finishes)
             for run in over:
                 is_counted = run.lease.fence not in claimed.lost
-                self._end(process, run, "done" if is_counted else "lost", tries)
+                self._end(process, run, "done" if is_counted else "lost", process.owner)
             yield from self._begin_all(process, claimed, sent, tries)
 
     def _claim(
@@ -360,7 +368,7 @@ class World:
             renewed_at = self.now
             for run in runs:
                 if run.lease.fence not in lost:
-                    run.deadline = sent + LEASE_SECONDS
+                    run.deadline, run.is_spared = sent + LEASE_SECONDS, False
                 elif run.lease.fence in process.runs and not run.is_over:
                     self._end(process, run, "lost")
 
@@ -376,13 +384,13 @@ class World:
         run.is_over = True
         if self.random.random() < 0.2:
             self.over.add(job_id)
-            held, tries = yield from self.answered(
+            held, _ = yield from self.answered(
                 lambda: self.store.reject(fence, reason="bad", seconds=0.5, **call), job_id
             )
-            self._end(process, run, "done" if held else "lost", tries)
+            self._end(process, run, "done" if held else "lost", job_id)
             return
         delay, counted = self.random.choice((0.0, 5.0)), self.random.random() < 0.5
-        held, tries = yield from self.answered(
+        held, _ = yield from self.answered(
             lambda: self.store.release(
                 fence,
                 delay_seconds=delay,
@@ -394,7 +402,7 @@ class World:
             ),
             job_id,
         )
-        self._end(process, run, "released" if held else "lost", tries)
+        self._end(process, run, "released" if held else "lost", job_id)
 
     # What must hold
 
@@ -439,13 +447,12 @@ class World:
             ids.add(job.id)
             self.require(len(ids) == 1 or not self.ticks_are_certain, f"one tick is {sorted(ids)}")
 
-    def _end(self, process: Process, run: Run, how: str, tries: int = 1) -> None:
+    def _end(self, process: Process, run: Run, how: str, about: str = "") -> None:
         job_id, fence = run.lease.job.id, run.lease.fence
         self.note(f"{process.owner} ends {job_id} {fence}: {how}")
         is_right = self.now < run.deadline and not run.old and job_id not in self.loose
-        self.require(
-            how != "lost" or not is_right or tries > 1, f"{job_id} lost a lease that was renewed"
-        )
+        is_told = how != "lost" or not is_right or about in self.doubtful
+        self.require(is_told, f"{job_id} lost a lease that was renewed")
         process.runs.pop(fence, None)
         if how == "done":
             is_twice = job_id in self.done and job_id not in self.loose
@@ -458,7 +465,7 @@ class World:
         """Whatever may come between two steps."""
         process = self.random.choice(self.processes)
         if self.late and self.random.random() < 0.05:
-            self._deliver(self.late.pop(self.random.randrange(len(self.late))))
+            self._deliver(*self.late.pop(self.random.randrange(len(self.late))))
         if self.chance("kill"):
             self.note(f"{process.owner} is killed, with {len(process.runs)} runs")
             self.processes.remove(process)
@@ -466,23 +473,34 @@ class World:
         if self.chance("stop"):
             process.asleep_until = self.now + self.random.choice((5.0, 40.0, 100.0))
             self.note(f"{process.owner} stops until {process.asleep_until:.2f}")
-        if self.chance("away"):
-            self.away_until = self.now + self.random.choice((2.0, 20.0, 90.0))
-            self.note(f"the store is away until {self.away_until:.2f}")
+        is_here = self.now >= self.away_until
+        if self.chance("away") and is_here:
+            self._go_away(self.random.choice((2.0, 20.0, 90.0)))
         if self.chance("clock"):
             self._step_clock()
-        if self.chance("replicate"):
+        if self.chance("replicate") and is_here:
             self.store.reap(max_deliveries=None)
             self.replica, self.replica_early = list(self.engine.dump()), frozenset(self.early)
             self.note("a replica has everything")
-        if self.replica and self.chance("lost writes"):
+        if self.replica and self.chance("lost writes") and is_here:
             self._lose_writes()
 
-    def _deliver(self, make: Callable[[], object]) -> None:
+    def _go_away(self, seconds: float) -> None:
+        """No worker can renew; so leases outlive an outage that is longer than half of them."""
+        self.away_until = self.now + seconds
+        self.note(f"the store is away until {self.away_until:.2f}")
+        for run in self._live():
+            if seconds > LEASE_SECONDS / 2 and not run.is_spared:
+                run.deadline, run.is_spared = self.away_until + LEASE_SECONDS, True
+
+    def _deliver(self, make: Callable[[], object], answer: object) -> None:
         if self.now < self.away_until:
             return
         try:
-            make()
+            made = make()
+            if isinstance(made, Claimed) and isinstance(answer, Claimed):
+                fences = [{lease.fence for lease in one.leases} for one in (made, answer)]
+                self.require(fences[0] <= fences[1], "a late copy has claimed more")
         except (LeaseLost, CapacityExceeded):
             pass
         except FairQueueError as error:
@@ -548,7 +566,7 @@ class World:
             random.setstate(before)
 
     def _drain(self) -> None:
-        self.is_calm, self.late, self.away_until = True, [], 0.0
+        self.is_calm, self.late = True, []
         self.note("the faults end")
         self.processes.append(self._process())
         self.processes[-1].queues = QUEUES
