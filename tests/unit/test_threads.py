@@ -134,7 +134,58 @@ native_sleep = eventlet.patcher.original("time").sleep
 def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
     """Where they log or publish beside native threads, take steps at once, or meet an outage."""
     needs(library)
-    script = PATCHED[library] + script + ALL_END
+    run_script(PATCHED[library] + script + ALL_END)
+
+
+DESCRIPTORS = """
+import os, socket, sys
+from contextlib import contextmanager
+from fairqueue._threads import BackgroundWriter
+
+ended = []
+
+
+@contextmanager
+def opened():
+    one, other = socket.socketpair()
+    with one, other:
+        one.settimeout(0.001)
+        yield talk_to(one)
+
+
+def talk_to(end):
+    def talk(items):
+        try:
+            end.recv(1)
+        except TimeoutError:
+            ended.extend(items)
+    return talk
+
+
+sleep(0)  # as in a worker, this thread has its hub first
+writer = BackgroundWriter("test", opened, every_seconds=0.01, idle_rounds=1, most=9)
+for n in range(20):
+    writer.add(n)
+    while len(ended) <= n:
+        sleep(0.01)
+    if n == 1:
+        before = len(os.listdir("/proc/self/fd"))
+    sleep(0.1)
+more = len(os.listdir("/proc/self/fd")) - before
+sys.exit(f"{more} descriptors were left" if more > 6 else None)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it counts in /proc")
+@pytest.mark.parametrize("library", PATCHED)
+def test_a_writer_leaves_no_descriptors_however_often_it_has_nothing_to_write(library: str) -> None:
+    """A patched call gives each native thread a hub, which outlives it."""
+    needs(library)
+    run_script(PATCHED[library] + DESCRIPTORS)
+
+
+def run_script(script: str) -> None:
+    """Play it in a process of its own."""
     command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
