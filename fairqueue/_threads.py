@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
@@ -35,6 +34,10 @@ def _threading() -> Any:
     if eventlet is not None and eventlet.is_monkey_patched("thread"):
         return eventlet.original("threading")
     return threading
+
+
+def _is_patched() -> bool:
+    return _gevent() is not None or _threading() is not threading
 
 
 def native_select(name: str) -> Any:
@@ -108,24 +111,12 @@ def native_lock(*, reentrant: bool = False) -> AbstractContextManager[Any]:
 def start_native(target: Callable[[], None], *, name: str) -> None:
     """Run ``target`` in a native daemon thread."""
     gevent = _gevent()
-    if gevent is not None or _threading() is not threading:
+    if _is_patched():
         _let_native_threads_log()
-        target = partial(_run_and_end_hub, target)
     if gevent is None:
         _threading().Thread(target=target, name=name, daemon=True).start()
     else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())
-
-
-def _run_and_end_hub(target: Callable[[], None]) -> None:
-    """Run it; a patched call in it makes a hub for the thread, whose descriptors would stay."""
-    try:
-        target()
-    finally:
-        if _gevent() is not None:
-            sys.modules["gevent"].get_hub().destroy()
-        elif hub := getattr(sys.modules["eventlet.hubs"]._threadlocal, "hub", None):  # noqa: SLF001
-            hub.abort(wait=hub.running)
 
 
 def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[[], bool]) -> None:
@@ -138,6 +129,7 @@ def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[
 class BackgroundWriter(Generic[T]):
     """Writes what is added from a native thread, which lives while there is something to write.
 
+    Beside greenlets it lives on: the hub that its first call gives it would keep its descriptors.
     ``opened`` gives, as a context for the thread's life, what writes a batch. If that raises, the
     items still in the batch are written later; of more than ``most`` waiting items the oldest go.
     """
@@ -198,7 +190,7 @@ class BackgroundWriter(Generic[T]):
                 pause.wait(self._every_seconds)
                 with self._lock:
                     idle = 0 if self.waiting else idle + 1
-                    if idle > self._idle_rounds:
+                    if idle > self._idle_rounds and not _is_patched():
                         self._runs = False
                         return
                 try:

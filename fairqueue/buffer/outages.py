@@ -287,7 +287,7 @@ class Outages:
         numbers = [(each.number,) for each in kept]
         spool.change(spools.SENT, numbers)
         try:
-            with closing(self._clone()) as sender:  # under gevent a thread takes connections along
+            with closing(self._clone()) as sender:
                 sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
