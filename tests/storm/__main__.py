@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.storm", description=__doc__)
     parser.add_argument("cells", nargs="*", metavar="CELL", help=", ".join(CELLS))
     parser.add_argument("--faults", type=int, default=300, help="in each cell (300)")
-    parser.add_argument("--jobs", type=int, default=0, help="at least so many, mostly short")
+    parser.add_argument("--jobs", type=int, default=0, help="at least this many, mostly short")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chances")
     parser.add_argument("--keep", type=Path, help="a folder for logs and ledgers")
     chosen = parser.parse_args(arguments)

@@ -66,7 +66,7 @@ class Plan:
     seed: int
     lease_seconds: float = 3.0
     jobs: int = 0
-    """At least so many; before the next fault there is its share of them."""
+    """At least this many; before the next fault there is its share of them."""
 
     @property
     def load(self) -> Load:
@@ -303,7 +303,7 @@ class Storm:
         self._rest(0.2, 1.0)
 
     def wait_for_jobs(self, producer: Producer, count: int) -> None:
-        """Wait until so many jobs are published."""
+        """Wait until this many jobs are published."""
         until = time.monotonic() + PACE_SECONDS
         while len(producer.accepted) < count and time.monotonic() < until:
             self._fleet.replace_exited()
