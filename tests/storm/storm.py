@@ -303,7 +303,7 @@ class Storm:
         self._rest(0.2, 1.0)
 
     def wait_for_jobs(self, producer: Producer, count: int) -> None:
-        """Wait until that many jobs are published."""
+        """Wait until this many jobs are published."""
         until = time.monotonic() + PACE_SECONDS
         while len(producer.accepted) < count and time.monotonic() < until:
             self._fleet.replace_exited()
