@@ -13,12 +13,13 @@ from itertools import chain
 from typing import Any
 
 from fairqueue._keys import decode, encode
+from fairqueue._reports import SentChild, WithoutWorkspace
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import JobState, Scope, SentChild, WithoutWorkspace
+from fairqueue._types import JobState, Scope
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import STEPS_SHOWN, Why

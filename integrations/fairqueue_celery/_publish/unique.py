@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fairqueue import Outcome
 
 OPTIONS = ("unique_key", "unique_for")
 
 
-@dataclass(frozen=True)
-class Unique:
+class Unique(NamedTuple):
     """What became of a publish under a key."""
 
     outcome: Outcome
