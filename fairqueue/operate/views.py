@@ -46,9 +46,8 @@ from fairqueue.rows import (
 
 ALL_UP_TO = 1000
 """Workspaces that an overview looks at one by one; of more it shows those with the most jobs."""
-SAMPLED = (
-    1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
-)
+SAMPLED = 1000
+"""Jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks."""
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
 FEWEST_FLOWS, FLOWS_OF_ALL = 50, 1000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from fairqueue import Outcome
 
 OPTIONS = ("unique_key", "unique_for")
 
 
-class Unique(NamedTuple):
+@dataclass(frozen=True)
+class Unique:
     """What became of a publish under a key."""
 
     outcome: Outcome
