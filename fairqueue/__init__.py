@@ -19,9 +19,6 @@ from fairqueue._queue import FairQueue
 from fairqueue._settings import Settings
 from fairqueue._types import (
     Cancelled,
-    CancelledAll,
-    DeadLetter,
-    Delivery,
     Job,
     JobId,
     JobState,
@@ -31,7 +28,6 @@ from fairqueue._types import (
     Outcome,
     Pause,
     Scope,
-    WithoutWorkspace,
 )
 from fairqueue.errors import (
     CapacityExceeded,
@@ -50,6 +46,7 @@ from fairqueue.errors import ChildLost as ChildLost
 from fairqueue.schedules import Schedule
 
 if TYPE_CHECKING:
+    from fairqueue._reports import CancelledAll, DeadLetter, Delivery, WithoutWorkspace
     from fairqueue.explained import Blocker, JobStatus, QueuePosition, Why
     from fairqueue.rows import Stats, WorkspaceStats
 
@@ -98,7 +95,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what ``why`` and ``stats`` answer when it is named."""
+    """Import what operators are told when it is named."""
+    if name in {"CancelledAll", "DeadLetter", "Delivery", "WithoutWorkspace"}:
+        return getattr(_lazy.reports, name)
     if name in {"Blocker", "JobStatus", "QueuePosition", "Why"}:
         return getattr(_lazy.explained, name)
     if name in {"Stats", "WorkspaceStats"}:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Later", "explained", "rows"]
+__all__ = ["Later", "explained", "reports", "rows"]
 
 
 class Later:
@@ -24,6 +24,8 @@ class Later:
 
 
 if TYPE_CHECKING:
+    from fairqueue import _reports as reports
     from fairqueue import explained, rows
 else:
     explained, rows = Later("fairqueue.explained"), Later("fairqueue.rows")
+    reports = Later("fairqueue._reports")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import ClassVar, NamedTuple, cast
 from uuid import UUID
 
-from fairqueue.plain import duration, printable
+from fairqueue.plain import printable
 
 KEPT_SECONDS, KEPT_COUNT = 2_592_000.0, 10_000
 """Default retention of dead letters; ``lua/state/dead_letters.lua`` has the same numbers."""
@@ -140,54 +140,6 @@ class JobId(str):
 
 
 @dataclass(frozen=True, slots=True)
-class JobProgress:
-    """How far a running job says it is, with :func:`fairqueue.progress`."""
-
-    current: float
-    total: float | None
-    message: str
-    seconds: float = field(compare=False)
-    """How long ago this was reported."""
-
-    def __str__(self) -> str:
-        total = "" if self.total is None else f"/{self.total:,.12g}"
-        message = f" {printable(self.message)}" * bool(self.message)
-        return f"{self.current:,.12g}{total}{message}, {duration(self.seconds)} ago"
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedStep:
-    """A step of a task that does not run again, see :mod:`fairqueue.step`."""
-
-    name: str
-    seconds: float
-    """How long it ran."""
-
-    def __str__(self) -> str:
-        return f"{printable(self.name)} ({duration(self.seconds)})"
-
-
-@dataclass(frozen=True, slots=True)
-class SentChild:
-    """A child of a task, whose result the task has not taken, see :mod:`fairqueue.step`."""
-
-    name: str
-    id: str
-    """Its task or message id, and that of its job."""
-    workspace: str
-    queue: str
-    task: str
-    owner: str = ""
-    """Of ``why``: the owner that runs it now, if it runs; and for how long."""
-    seconds: float = 0.0
-
-    def __str__(self) -> str:
-        said = f"{printable(self.name)} (task {printable(self.task)}, {self.id}"
-        runs = f", runs for {duration(self.seconds)} on {printable(self.owner)}"
-        return f"{said}{runs * bool(self.owner)})"
-
-
-@dataclass(frozen=True, slots=True)
 class Lease:
     """The right of one owner to run one job, until the lease expires or is ended."""
 
@@ -279,39 +231,6 @@ class Cancelled(str, Enum):
     """No such job is waiting, scheduled or running."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """One counted delivery of a job, and how it ended. Times are seconds since 1970."""
-
-    fence: int
-    owner: str
-    """The owner of the lease: host, process id and a random part."""
-    claimed: float
-    """When it was claimed, by the store's clock."""
-    ended: float
-    seconds: float
-    """Worker-seconds that were reported."""
-    outcome: str
-    """``"lost"`` (the lease expired), ``"returned"`` (released after a crash) or ``"rejected"``."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A job that will not run again by itself, kept for inspection and replay."""
-
-    job: Job
-    reason: str
-    """``"max_deliveries"``, ``"expired"``, or the reason passed to ``reject``. In a failure notice
-    also ``"cancelled"``: the job is not kept as a dead letter."""
-    died: float
-    """When the job died, by the store's clock, in seconds since 1970."""
-    deliveries: int
-    history: tuple[Delivery, ...]
-    """The last counted deliveries, oldest first, at most 16."""
-    details: str = ""
-    """The end of the traceback, of a job that failed; only with ``keep_failures``."""
-
-
 class Pause(str, Enum):
     """How a workspace, a queue, a task or everything is held by an operator."""
 
@@ -319,16 +238,6 @@ class Pause(str, Enum):
     """No job starts; new jobs are accepted."""
     DRAINING = "draining"
     """New jobs are rejected, except exempt ones; waiting jobs still run."""
-
-
-@dataclass(frozen=True, slots=True)
-class CancelledAll:
-    """How many jobs of a workspace were cancelled."""
-
-    removed: int
-    """Waiting or scheduled jobs, removed at once."""
-    signalled: int
-    """Running jobs; their workers learn of it at the next renewal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,16 +350,6 @@ class StoredLimits:
     """Seconds for which a dead letter is kept; None: for ever."""
     dead_letter_count: int | None = KEPT_COUNT
     """Dead letters kept per workspace, the newest ones; None: all."""
-
-
-@dataclass(frozen=True, slots=True)
-class WithoutWorkspace:
-    """The jobs of one task that were published without a workspace."""
-
-    jobs: int
-    """How many were ever published so."""
-    last: float
-    """When the last one was, by the store's clock, in seconds since 1970."""
 
 
 class AdmittedRequest(NamedTuple):

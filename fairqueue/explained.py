@@ -6,13 +6,15 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from fairqueue._types import (
+from fairqueue._reports import (
     Delivery,
     FinishedStep,
     JobProgress,
-    JobState,
     SentChild,
     WithoutWorkspace,
+)
+from fairqueue._types import (
+    JobState,
 )
 from fairqueue.messages import Arguments
 from fairqueue.plain import count_jobs, counted, duration, moment, printable, rate, tick_in

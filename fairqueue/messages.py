@@ -10,8 +10,7 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 HIDDEN_NAMES = r"passw|passphrase|token|secret|api[-_]?key|private[-_]?key|authorization|credential"
 """What names of arguments contain whose values are hidden."""
@@ -47,8 +46,7 @@ PARENT = "fairqueue_parent"
 """The header or option of a child: the workspace and the task or message id of its parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(NamedTuple):
     """Of one message; all are empty where it cannot be read."""
 
     task_id: str = ""
@@ -81,7 +79,7 @@ def arguments_of(payload: bytes) -> Arguments:
         of = _celery(found) if "headers" in found else _dramatiq(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Arguments()
-    return replace(of, text=_cut(of.text, MOST_TEXT))
+    return of._replace(text=_cut(of.text, MOST_TEXT))
 
 
 def shown(payload: bytes) -> Arguments:

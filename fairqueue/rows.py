@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairqueue._reports import DeadLetter, JobProgress, WithoutWorkspace
 from fairqueue._types import (  # noqa: F401 - rows, too, which workers need
     INTRODUCED_EVERY_SECONDS,
     App,
-    DeadLetter,
     FoundJob,
-    JobProgress,
     Pause,
-    WithoutWorkspace,
 )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from fairqueue._activity import Activity
-from fairqueue._types import DeadLetter, Limit
+from fairqueue._reports import Activity, DeadLetter
+from fairqueue._types import Limit
 from fairqueue.messages import in_a_list, last_line, masked
 from fairqueue.plain import duration, moment, printable, rate
 from fairqueue.rows import (

@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from fairqueue._settings import Settings
 from fairqueue._shards.placement import Time
@@ -27,11 +27,10 @@ MOST_AT_ONCE = 16  # jobs that one call claims, and finishes: more would make a 
 YIELD_FIRST_SECONDS = 60.0  # after declining a job, other claimers are woken first for this long
 
 
-@dataclass(frozen=True)
-class _Call(Generic[T]):
+class _Call(NamedTuple):
     """A numbered call: sending it again returns the same reply and changes nothing."""
 
-    send: Callable[[], T]
+    send: Callable[[], Any]
     finishes: tuple[Finish, ...] = ()
     action: tuple[str, int] | None = None
     """Operation and fence, if a caller may repeat the call to get the reply."""
@@ -99,7 +98,7 @@ class Claimer:
     pending: list[Finish] = field(default_factory=list)
     """Ends that the shard has not been told yet; their callers need not report them again."""
     returns: list[Return] = field(default_factory=list)
-    unanswered: _Call[Any] | None = None
+    unanswered: _Call | None = None
     _calls: int = 0
     _yield_first_until: float = 0.0
 
@@ -118,7 +117,7 @@ class Claimer:
         call = self.unanswered
         return (None, None) if call is None else (call.action, self._send(call, is_old=True))
 
-    def _send(self, call: _Call[T], *, is_old: bool = False) -> T:
+    def _send(self, call: _Call, *, is_old: bool = False) -> Any:
         """Send a call. A reply or an error of the store answers it; an interrupt does not."""
         self.unanswered = call
         try:
@@ -144,7 +143,8 @@ class Claimer:
         self._calls += 1
         seconds = self.settings.lease_seconds
         identity = {"owner": self.owner, "number": self._calls, "lease_seconds": seconds}
-        return self._send(_Call(lambda: call(**identity), finishes, action))
+        reply: T = self._send(_Call(lambda: call(**identity), finishes, action))
+        return reply
 
     def claim(
         self,

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from fairqueue._activity import Happened
 from fairqueue._keys import TYPES, decode, encode, encode_job
-from fairqueue._lazy import explained
+from fairqueue._lazy import explained, reports
 from fairqueue._lazy import rows as values
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.later import explain, noted, row_readers
 from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import App, DeadLetter, WithoutWorkspace
+from fairqueue._types import App
 from fairqueue.messages import LISTED_BYTES
 
 PAGE = 100
@@ -185,9 +185,9 @@ class ListStore(OperatorStore):
         stopped. ``limits`` is a digest of those that it configures, ``app`` what it declares, of
         which a digest is sent, and the rest if that is not known here.
         """
-        text = "" if app is None else row_readers.app_text(app)
+        text = "" if app is None else replies.app_text(app)
         digest = text and blake2b(text.encode(), digest_size=8).hexdigest()
-        about = row_readers.about(node, software, queues, slots, lease_seconds, limits)
+        about = replies.about_owner(node, software, queues, slots, lease_seconds, limits)
         named = {"owner": encode(owner), "about": about, "digest": digest}
         if not self._call("heartbeat", **named, app=""):
             self._call("heartbeat", **named, app=text)
@@ -313,7 +313,7 @@ class ListStore(OperatorStore):
         """Return the last acts of operators, the newest first."""
         return noted.read_lines(values.Act, self.noted_lines("acts", 0, noted.KEPT_ACTS))
 
-    def without_workspace(self) -> dict[str, WithoutWorkspace]:
+    def without_workspace(self) -> dict[str, reports.WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""
         return replies.without_workspace(self._call("without_workspace"))
 
@@ -367,7 +367,7 @@ class ListStore(OperatorStore):
 
     def dead_letters(
         self, workspace: str, *, job_id: str = "", start: int = 0, count: int = 100
-    ) -> list[DeadLetter]:
+    ) -> list[reports.DeadLetter]:
         """Return a page of a workspace's dead letters, oldest first, or those with this id."""
         chosen = values.DeadFilter(workspace, job_id)
         places = self.choose_dead(chosen, payloads=ANY_BYTES)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
-from fairqueue._lazy import rows
+from fairqueue._lazy import reports, rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
 from fairqueue._stores.layout import Layout, Mark, keep_mark
 from fairqueue._types import (
     Cancelled,
-    DeadLetter,
     FoundJob,
     Job,
     JobState,
@@ -322,7 +321,7 @@ class OperatorStore:
 
     def take_failure_notices(
         self, queues: Sequence[str], *, n: int, hold_seconds: float
-    ) -> list[DeadLetter]:
+    ) -> list[reports.DeadLetter]:
         """Take up to ``n`` notices of these queues, reserved for ``hold_seconds``.
 
         Replaying or purging a dead letter removes its notice.
@@ -336,7 +335,7 @@ class OperatorStore:
         pairs = zip(found[1::3], found[2::3], strict=True)
         return [replies.dead_letter(*pair) for pair in pairs]
 
-    def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
+    def drop_failure_notices(self, letters: Sequence[reports.DeadLetter]) -> int:
         """Mark failures as reported; a dead letter stays, nothing stays of a cancelled job."""
         text = " ".join(map(replies.notice_text, letters))
         return int(self._call("drop_failure_notices", notices=text))

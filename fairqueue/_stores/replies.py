@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from fairqueue._keys import decode, decode_job, encode, encode_job, encode_task
+from fairqueue._lazy import reports
 from fairqueue._shards.placement import Time
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.fairness import retry_after
 from fairqueue._types import (
     Admission,
     AdmittedRequest,
+    App,
     Claimed,
-    DeadLetter,
-    Delivery,
     Finish,
-    FinishedStep,
     FoundJob,
     Job,
     Lease,
@@ -26,12 +26,14 @@ from fairqueue._types import (
     Published,
     QueueHead,
     Renewed,
-    SentChild,
-    WithoutWorkspace,
 )
 from fairqueue.errors import CapacityExceeded, LeaseLost
 
 FENCES_PER_SECOND = 1e6
+MOST_TASKS_BYTES = 65_536
+"""An app whose names are longer does not tell its tasks."""
+MOST_TAKES_BYTES = 4000
+"""How much of an owner's queue names is kept."""
 MOVES = 6
 _STEPS = re.compile(rb"[\d.]+ \S+ steps \d+ \S+\n[^\n]*\n((?:[^\n]+\n)*)")
 
@@ -203,23 +205,23 @@ def heads_of(text: bytes) -> tuple[QueueHead, ...]:
     return tuple(QueueHead(float(head) if head else None, float(seen)) for head, _, seen in pairs)
 
 
-def _delivery(text: str) -> Delivery:
+def _delivery(text: str) -> reports.Delivery:
     fence, owner, claimed, ended, seconds, outcome = text.split(":")
     times = float(claimed), float(ended), float(seconds)
-    return Delivery(int(fence), decode(owner), *times, outcome)
+    return reports.Delivery(int(fence), decode(owner), *times, outcome)
 
 
-def deliveries_in(record: bytes) -> tuple[Delivery, ...]:
+def deliveries_in(record: bytes) -> tuple[reports.Delivery, ...]:
     """Read the starts of a job's record that count and are over, the oldest first; 16 are kept."""
     history = record.split(None, 5)[4].decode()
     return tuple(map(_delivery, history.split(",")[1:]))
 
 
-def dead_letter(job_id: bytes, letter: bytes) -> DeadLetter:
+def dead_letter(job_id: bytes, letter: bytes) -> reports.DeadLetter:
     """Read one dead letter: how it died, and the job's record."""
     about, _, record = letter.partition(b"\n")
     died, queue, reason, deliveries, *more = about.split()
-    return DeadLetter(
+    return reports.DeadLetter(
         job(decode_job(job_id), decode(queue), record),
         decode(reason),
         float(died),
@@ -242,26 +244,26 @@ def steps(letter: bytes | None) -> dict[str, str]:
     return {decode(name): value.decode() for name, _, value in lines}
 
 
-def finished_steps(told: bytes) -> tuple[FinishedStep, ...]:
+def finished_steps(told: bytes) -> tuple[reports.FinishedStep, ...]:
     """Read which steps have finished; a child counts as one once its result was taken."""
     lines = (line.split(b" ", 2) for line in told.splitlines())
     found = ((decode(name), float(seconds)) for name, seconds, _ in lines)
-    return tuple(FinishedStep(name, seconds) for name, seconds in found if "\n" not in name)
+    return tuple(reports.FinishedStep(name, seconds) for name, seconds in found if "\n" not in name)
 
 
-def children(told: bytes) -> tuple[SentChild, ...]:
+def children(told: bytes) -> tuple[reports.SentChild, ...]:
     """Read which children were sent, have not failed, and have no result that was taken."""
     lines = (line.split(b" ", 2) for line in told.splitlines())
     values = {decode(key): value for key, _, value in lines}
     sent = ((*key.partition("\n"), value) for key, value in values.items())
     return tuple(
-        SentChild(name, *json.loads(value))
+        reports.SentChild(name, *json.loads(value))
         for name, _, n, value in sent
         if n.isdigit() and not values.keys() & {name, f"{name}\nfailed {n}"}
     )
 
 
-def notice_text(letter: DeadLetter) -> str:
+def notice_text(letter: reports.DeadLetter) -> str:
     """Name a notice: queue, workspace, job, and when it died."""
     job = letter.job
     known_by = encode_job(job.workspace, job.queue, job.id)
@@ -287,11 +289,11 @@ def observed(text: bytes) -> dict[str, int]:
     return {what: n for what, n in counts(text).items() if what != "lost"}
 
 
-def without_workspace(found: Sequence[bytes]) -> dict[str, WithoutWorkspace]:
+def without_workspace(found: Sequence[bytes]) -> dict[str, reports.WithoutWorkspace]:
     """Read how many jobs named no workspace, by task."""
     tasks, texts = map(decode, found[::2]), (text.split() for text in found[1::2])
     pairs = zip(tasks, texts, strict=True)
-    return {task: WithoutWorkspace(int(jobs), float(last)) for task, (jobs, last) in pairs}
+    return {task: reports.WithoutWorkspace(int(jobs), float(last)) for task, (jobs, last) in pairs}
 
 
 def ticket(owner: str, workspace: str, number: int) -> str:
@@ -311,3 +313,33 @@ def admitted_request(reply: list[Any]) -> AdmittedRequest:
         return AdmittedRequest("waits", rest[0].decode() if rest else "")
     limit, in_flight = map(int, rest)
     return AdmittedRequest("rejected", first.decode(), limit, in_flight)
+
+
+def about_owner(
+    node: str,
+    software: str,
+    queues: Sequence[str] | None,
+    slots: int | None,
+    lease_seconds: float,
+    limits: str,
+) -> str:
+    """Write what an owner tells of itself, with as many of its queues as there is room for."""
+    ends = accumulate(len(encode(queue)) + 1 for queue in queues or ())
+    kept = sum(end <= MOST_TAKES_BYTES for end in ends)
+    told = {
+        "worker": node,
+        "software": software,
+        "queues": queues and [*queues[:kept]],
+        "more_queues": len(queues or ()) - kept,
+        "slots": slots,
+        "lease_seconds": lease_seconds,
+        "limits": limits,
+    }
+    return json.dumps(told)
+
+
+def app_text(app: App) -> str:
+    """Write what an app declares, without its tasks if they are too many."""
+    names = sorted(app.tasks or ())
+    tells = app.tasks is not None and len(json.dumps(names)) <= MOST_TASKS_BYTES
+    return json.dumps({"app": app.name, "tasks": names if tells else None})

@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, NamedTuple
 
-from fairqueue._keys import decode, decode_job, encode
+from fairqueue._keys import decode, decode_job
+from fairqueue._reports import DeadLetter, JobProgress
 from fairqueue._stores.limits_text import stamp_in
 from fairqueue._stores.replies import FENCES_PER_SECOND, counts
-from fairqueue._types import App, DeadLetter, JobProgress, Pause
+from fairqueue._types import Pause
 from fairqueue.messages import in_a_list
 from fairqueue.rows import (
     PauseRow,
@@ -24,11 +24,6 @@ from fairqueue.rows import (
     WorkerRow,
     WorkspaceStats,
 )
-
-MOST_TASKS_BYTES = 65_536
-"""An app whose names are longer does not tell its tasks."""
-MOST_TAKES_BYTES = 4000
-"""How much of an owner's queue names is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,36 +153,6 @@ def task(row: bytes) -> TaskRow:
         "workspace_burst pause"
     )
     return TaskRow(**read(TaskRow, names, row.split(b" ")), running=0)
-
-
-def about(
-    node: str,
-    software: str,
-    queues: Sequence[str] | None,
-    slots: int | None,
-    lease_seconds: float,
-    limits: str,
-) -> str:
-    """Write what an owner tells of itself, with as many of its queues as there is room for."""
-    ends = accumulate(len(encode(queue)) + 1 for queue in queues or ())
-    kept = sum(end <= MOST_TAKES_BYTES for end in ends)
-    told = {
-        "worker": node,
-        "software": software,
-        "queues": queues and [*queues[:kept]],
-        "more_queues": len(queues or ()) - kept,
-        "slots": slots,
-        "lease_seconds": lease_seconds,
-        "limits": limits,
-    }
-    return json.dumps(told)
-
-
-def app_text(app: App) -> str:
-    """Write what an app declares, without its tasks if they are too many."""
-    names = sorted(app.tasks or ())
-    tells = app.tasks is not None and len(json.dumps(names)) <= MOST_TASKS_BYTES
-    return json.dumps({"app": app.name, "tasks": names if tells else None})
 
 
 LISTS = ("queues", "tasks")

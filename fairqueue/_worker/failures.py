@@ -17,8 +17,8 @@ from functools import partial
 from random import uniform
 
 from fairqueue._context import JobContext, run_context
+from fairqueue._lazy import reports
 from fairqueue._queue import FairQueue
-from fairqueue._types import DeadLetter
 from fairqueue.errors import FairQueueError
 
 log = logging.getLogger("fairqueue.failures")
@@ -46,7 +46,7 @@ class FailureReporter:
         self,
         queue: FairQueue,
         queues: Callable[[], Sequence[str]],
-        report: Callable[[DeadLetter], bool],
+        report: Callable[[reports.DeadLetter], bool],
     ) -> None:
         self._queue, self._queues, self._report = queue, queues, report
         self._attempts: Counter[tuple[str, str, str]] = Counter()
@@ -75,14 +75,15 @@ class FailureReporter:
         shards = max(shard.engine.shards_on_server for shard in self._queue.store.shards)
         return uniform(*LOOK_EVERY_SECONDS) * self._rest * shards  # noqa: S311 - no secret
 
-    def _take(self) -> Sequence[DeadLetter]:
+    def _take(self) -> Sequence[reports.DeadLetter]:
         queues, lease_seconds = self._queues(), self._queue.settings.lease_seconds
         if not queues:
             return ()
-        dead = self._queue.dead
-        return dead.notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
+        # As queue.dead.notices, which imports the rows of all lists.
+        store = self._queue._reached()  # noqa: SLF001
+        return store.take_failure_notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
 
-    def _report_all(self, notices: Sequence[DeadLetter]) -> None:
+    def _report_all(self, notices: Sequence[reports.DeadLetter]) -> None:
         """Report these, and then what else is due."""
         try:
             while notices:
@@ -93,7 +94,7 @@ class FailureReporter:
         except FairQueueError as error:  # a notice that was taken is due again a lease later
             log.warning("%s: will try again: %s", self.name, error)
 
-    def _reported(self, letter: DeadLetter) -> bool:
+    def _reported(self, letter: reports.DeadLetter) -> bool:
         """Report one failure; False: not reported, and its notice becomes available again."""
         job = letter.job
         key = job.workspace, job.queue, job.id
@@ -110,7 +111,7 @@ class FailureReporter:
         return reported
 
 
-def _last_run(letter: DeadLetter, store_id: str) -> JobContext:
+def _last_run(letter: reports.DeadLetter, store_id: str) -> JobContext:
     return JobContext(
         job_id=letter.job.id,
         workspace=letter.job.workspace,
@@ -122,7 +123,7 @@ def _last_run(letter: DeadLetter, store_id: str) -> JobContext:
     )
 
 
-def lost_worker_message(letter: DeadLetter) -> str:
+def lost_worker_message(letter: reports.DeadLetter) -> str:
     """The text of the error that stands for a job whose every start ended in a lost worker."""
     job = letter.job
     return (

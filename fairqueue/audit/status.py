@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from fairqueue._reports import DeadLetter
 from fairqueue._stores.engine import Level, Remark
-from fairqueue._types import DeadLetter
 from fairqueue.plain import count_jobs, counted, duration
 from fairqueue.rows import (
     Demand,

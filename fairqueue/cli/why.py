@@ -40,7 +40,7 @@ def why(core: FairQueue, *, job: str, queue: str | None, workspace: str | None) 
         called = shown(payload or b"")
     lines = [explain_state(found), *explain_called(called), *map(as_typed, explain_wait(found))]
     lines += explain_runs(runs)
-    result = {**_as_dict(found), "called": asdict(called), "runs": [*map(asdict, runs)]}
+    result = {**_as_dict(found), "called": called._asdict(), "runs": [*map(asdict, runs)]}
     return Answer(result, "\n".join(lines), int(is_unknown and not runs))
 
 

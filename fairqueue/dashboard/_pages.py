@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 
 from fairqueue._queue import FairQueue
+from fairqueue._reports import Delivery
 from fairqueue._settings import LIMITS
-from fairqueue._types import Delivery, JobState, Scope
+from fairqueue._types import JobState, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures

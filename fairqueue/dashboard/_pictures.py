@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 
-from fairqueue._activity import HAPPENINGS, Activity
+from fairqueue._activity import HAPPENINGS
+from fairqueue._reports import Activity
 from fairqueue.operate.activity import Windows
 from fairqueue.plain import duration
 

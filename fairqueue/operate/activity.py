@@ -7,7 +7,8 @@ from itertools import chain
 from math import ceil
 from typing import Literal
 
-from fairqueue._activity import HAPPENINGS, WAITS, Activity, Happened
+from fairqueue._activity import HAPPENINGS, WAITS, Happened
+from fairqueue._lazy import reports
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope
 from fairqueue.errors import ConfigurationError
@@ -49,7 +50,7 @@ class Activities:
         since: float = HOUR,
         of: Sequence[Scope] = (),
         read: Windows | None = None,
-    ) -> list[Activity]:
+    ) -> list[reports.Activity]:
         """Return a row for each workspace, queue or task, the one with most starts first.
 
         ``since``: how many seconds before now, in whole minutes, beyond 3 hours in whole hours.
@@ -65,7 +66,7 @@ class Activities:
 
     def series(
         self, *, since: float = HOUR, of: Sequence[Scope] = (), read: Windows | None = None
-    ) -> list[Activity]:
+    ) -> list[reports.Activity]:
         """Return a row for each minute, beyond 3 hours for each hour, the oldest first."""
         windows, seconds = self._windows(since, None, of, read)
         rows = {at: windows[at].get(None, [NOTHING]) for at in sorted(windows)}
@@ -94,8 +95,12 @@ def _windows_in(since: float) -> tuple[int, int]:
     return span, ceil(since / span)
 
 
-def _row(name: str | None, since: float, seconds: float, rows: Sequence[Counts]) -> Activity:
+def _row(
+    name: str | None, since: float, seconds: float, rows: Sequence[Counts]
+) -> reports.Activity:
     counts = tuple(map(sum, zip(*rows, strict=True)))
     named = dict(zip(HAPPENINGS, counts, strict=False))
     worked = named.pop("milliseconds") / 1000
-    return Activity(name, since, seconds, **named, worker_seconds=worked, waits=counts[COUNTED:])
+    return reports.Activity(
+        name, since, seconds, **named, worker_seconds=worked, waits=counts[COUNTED:]
+    )

@@ -10,9 +10,9 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
+from fairqueue._lazy import reports
 from fairqueue._stores.later import row_readers
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import DeadLetter
 from fairqueue._validation import check_name, check_text
 from fairqueue.errors import ConfigurationError, UniqueKeyHeld
 from fairqueue.messages import HIDDEN, LISTED_BYTES, last_line, masked
@@ -76,7 +76,9 @@ class DeadLetters:
     def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
 
-    def list(self, chosen: DeadFilter = EVERY, *, payloads: bool = False) -> Iterator[DeadLetter]:
+    def list(
+        self, chosen: DeadFilter = EVERY, *, payloads: bool = False
+    ) -> Iterator[reports.DeadLetter]:
         """Yield the matching dead letters: by workspace, the oldest first, page by page.
 
         They have no payloads, or with ``payloads`` those of at most 16 kB; :meth:`get` returns a
@@ -102,7 +104,7 @@ class DeadLetters:
             raise ConfigurationError(f"n must be 1 or more, not {n!r}")
         if cursor and not CURSOR.fullmatch(cursor):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
-        found, steps = list[DeadLetter](), 0
+        found, steps = list[reports.DeadLetter](), 0
         places = self._places(chosen, payloads=payloads, cursor=cursor)
         for place, letter in ((one.place, one.letter) for one in places):
             if steps == MOST_STEPS or (letter and len(found) == n):
@@ -127,7 +129,9 @@ class DeadLetters:
             if not (hides and one.letter) or masked(one.letter.reason) == chosen.reason
         )
 
-    def page(self, workspace: str, *, start: int = 0, count: int = 100) -> Sequence[DeadLetter]:
+    def page(
+        self, workspace: str, *, start: int = 0, count: int = 100
+    ) -> Sequence[reports.DeadLetter]:
         """Return a page of a workspace's dead letters, oldest first, from position ``start``.
 
         It reads those before it, too: to page through many, pass the cursor of :meth:`look`.
@@ -135,7 +139,7 @@ class DeadLetters:
         name = check_name("workspace", workspace)
         return self._connected().dead_letters(name, start=start, count=count)
 
-    def get(self, workspace: str, job_id: str) -> DeadLetter | None:
+    def get(self, workspace: str, job_id: str) -> reports.DeadLetter | None:
         """Return one dead letter; None: there is none of this id. Of several queues: the first."""
         name = check_name("workspace", workspace)
         found = self._connected().dead_letters(name, job_id=check_text("job id", job_id))
@@ -211,7 +215,7 @@ class DeadLetters:
 
     def notices(
         self, queues: Sequence[str], *, n: int = 16, hold_seconds: float = 30.0
-    ) -> Sequence[DeadLetter]:
+    ) -> Sequence[reports.DeadLetter]:
         """Take up to ``n`` notices of failed jobs of these queues (for adapters).
 
         There is a notice for each job that died, or was cancelled, without a worker that could
@@ -221,6 +225,6 @@ class DeadLetters:
         """
         return self._connected().take_failure_notices(queues, n=n, hold_seconds=hold_seconds)
 
-    def mark_reported(self, letters: Sequence[DeadLetter]) -> int:
+    def mark_reported(self, letters: Sequence[reports.DeadLetter]) -> int:
         """Mark these failures as reported; return how many were not reported before."""
         return self._connected().drop_failure_notices(letters)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 
+from fairqueue._reports import DeadLetter
 from fairqueue._settings import Settings
 from fairqueue._stores.schedules import next_schedules
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.limits import refuse_small
 from fairqueue._stores.sharded.mover import Moved, Mover
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._types import DeadLetter
 from fairqueue.audit import (
     Audit,
     Checkup,

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fairqueue._keys import encode_job
+from fairqueue._lazy import reports
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Cancelled, CancelledAll, FoundJob, Job, JobState
+from fairqueue._types import Cancelled, FoundJob, Job, JobState
 from fairqueue._validation import (
     check_name,
     check_priority,
@@ -90,7 +91,7 @@ class Jobs:
         queue: str | None = None,
         task: str | None = None,
         progress: Progress = ignore,
-    ) -> CancelledAll:
+    ) -> reports.CancelledAll:
         """Cancel the jobs that match all that is given, in bounded steps; return how many.
 
         Jobs that are published meanwhile may be left. ``progress`` is called after each step with
@@ -113,7 +114,7 @@ class Jobs:
         removed = counted_steps(store.purge(**names, cancelled=True), progress)
         cancel_running()
         removed += done[Cancelled.REMOVED]  # these came back to their queue meanwhile
-        return CancelledAll(removed=removed, signalled=done[Cancelled.SIGNALLED])
+        return reports.CancelledAll(removed=removed, signalled=done[Cancelled.SIGNALLED])
 
     def purge(
         self,

@@ -43,7 +43,7 @@ class Statuses:
 
     def __init__(self, connected: Callable[[], StoreBase]) -> None:
         self._connected = connected
-        self._fleet, self._fleet_until = fleet.Fleet(), 0.0
+        self._seen: tuple[fleet.Fleet, float] | None = None
 
     def job(self, job_id: str, *, workspace: str) -> explained.JobStatus | None:
         """Return the status of a job of this workspace, by the store's id or its framework's.
@@ -78,6 +78,6 @@ class Statuses:
 
     def _recent_fleet(self) -> fleet.Fleet:
         now = time.monotonic()
-        if now >= self._fleet_until:
-            self._fleet, self._fleet_until = self._connected().fleet(), now + FLEET_SECONDS
-        return self._fleet
+        if self._seen is None or now >= self._seen[1]:
+            self._seen = self._connected().fleet(), now + FLEET_SECONDS
+        return self._seen[0]

@@ -13,12 +13,13 @@ from itertools import chain
 from typing import Any
 
 from fairqueue._keys import decode, encode
+from fairqueue._reports import SentChild, WithoutWorkspace
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.lists import MOST_FLOWS
 from fairqueue._stores.row_readers import Held
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import JobState, Scope, SentChild, WithoutWorkspace
+from fairqueue._types import JobState, Scope
 from fairqueue._validation import check_name, check_text, name_or_none
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.explained import STEPS_SHOWN, Why
@@ -45,9 +46,8 @@ from fairqueue.rows import (
 
 ALL_UP_TO = 1000
 """Workspaces that an overview looks at one by one; of more it shows those with the most jobs."""
-SAMPLED = (
-    1000  # jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks
-)
+SAMPLED = 1000
+"""Jobs, to find those workspaces: one with 1 % of them is missed once in 20,000 looks."""
 MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
 FEWEST_FLOWS, FLOWS_OF_ALL = 50, 1000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at

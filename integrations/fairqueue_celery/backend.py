@@ -5,7 +5,6 @@ Many projects use one URL for broker and results.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import redis
@@ -33,7 +32,7 @@ class FairQueueBackend(RedisBackend):
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         given = url or kwargs.pop("host", None)
         address = read_url(given, tls=self.by_tls_scheme) if given else Address()
-        self._address = replace(address, others=())
+        self._address = address._replace(others=())
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
         if self._address.cluster is not None:  # all keys of a result need one slot
             tag = f"{{{self._namespace}}}".encode()
@@ -57,7 +56,7 @@ class FairQueueBackend(RedisBackend):
         of_sentinels = sentinel_options(options) if self._address.sentinels else {}
         address, chosen = self._address, params.get("connection_class")
         if chosen is not None and issubclass(chosen, redis.SSLConnection) and address.tls is None:
-            address = replace(address, tls={"ssl_cert_reqs": "required"})
+            address = address._replace(tls={"ssl_cert_reqs": "required"})
         of_one = {"host", "port", "db", "connection_class"}
         given = {n: v for n, v in params.items() if n not in of_one and v is not None and v != ""}
         pool = resolving_pool(address.core_url(of_sentinels), self._namespace, **given)
@@ -76,7 +75,7 @@ def stock_url(url: str) -> str:
 
     For ``fairqueue+socket:///path`` Celery passes ``socket:///path``.
     """
-    address = replace(read_url(url), others=())
+    address = read_url(url)._replace(others=())
     if address.sentinels is not None or address.cluster is not None:
         return f"redis://looked-for/{address.db}"
     query = {

@@ -9,14 +9,17 @@ says why.
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from dramatiq.broker import Broker
 from dramatiq.middleware import MiddlewareError, SkipMessage
 
-from fairqueue import DeadLetter
 from fairqueue.adapters import lost_worker_message
 from fairqueue_dramatiq._messages import DeadMessage, decode_job
 from fairqueue_dramatiq.errors import JobCancelled, JobExpired, JobLost
+
+if TYPE_CHECKING:
+    from fairqueue import DeadLetter
 
 logger = logging.getLogger("fairqueue_dramatiq.failures")
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Job, Scope
-from fairqueue._activity import OTHER, Activity, Happened
+from fairqueue._activity import OTHER, Happened
 from fairqueue._process_metrics import Tally
+from fairqueue._reports import Activity
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Entry
 from fairqueue.operate import Operators

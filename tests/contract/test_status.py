@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import Job, JobState, JobStatus
-from fairqueue._types import JobProgress
+from fairqueue._reports import JobProgress
 from fairqueue.adapters import Admission
 from fairqueue.operate import Statuses
 from tests.contract.world import Worker, World, sound

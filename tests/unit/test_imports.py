@@ -16,7 +16,9 @@ OF_OPERATORS = (
     "fairqueue.demo",
     "fairqueue.metrics",
     "fairqueue.testing",
+    "fairqueue._reports",
     "fairqueue._stores.explain",
+    "fairqueue._stores.fleet",
     "fairqueue._stores.memory",
     "fairqueue.buffer.spool",
     "fairqueue.explained",
@@ -35,7 +37,11 @@ OF_OTHERS = (
 
 @pytest.mark.parametrize(
     ("statement", "most"),
-    [("import fairqueue", 91), ("import fairqueue_celery.transport", 153)],
+    [
+        ("import fairqueue", 91),
+        ("import fairqueue\nfairqueue.FairQueue('redis://localhost')", 107),
+        ("import fairqueue_celery.transport", 153),
+    ],
 )
 def test_workers_and_publishers_import_nothing_of_operators(statement: str, most: int) -> None:
     """Lists, reasons, dashboards, metrics, test tools, the engine in memory: imported when used."""
@@ -43,8 +49,33 @@ def test_workers_and_publishers_import_nothing_of_operators(statement: str, most
     found = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
     ).stdout.split()
-    of_stock = ("celery", "kombu") if "celery" in statement else ()
-    unwanted = OF_OPERATORS + (() if of_stock else OF_OTHERS)
+    unwanted = OF_OPERATORS + (OF_OTHERS if statement == "import fairqueue" else ())
     assert [name for name in found if name.startswith(unwanted)] == []
     own = [name for name in found if name.startswith("fairqueue")]
     assert len(own) <= most, f"{len(own)} modules: {sorted(own)}"
+
+
+WORKER = """
+import sys
+import fairqueue
+from fairqueue.adapters import FailureReporter
+queue = fairqueue.FairQueue(sys.argv[1], namespace=sys.argv[2])
+queue.presence.describe("celery@host", software="celery/5.6", tasks=lambda: ["work"])
+queue.claim(["default"])
+FailureReporter(queue, lambda: ["default"], print).look()
+print(*sys.modules)
+"""
+
+
+def test_a_worker_that_waits_for_jobs_imports_nothing_of_operators(
+    redis_url: str, namespace: str
+) -> None:
+    """It claims, says what it can run, and looks for failures that no worker could report."""
+    found = subprocess.run(
+        [sys.executable, "-c", WORKER, redis_url, namespace],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    ).stdout.split()
+    assert [name for name in found if name.startswith(OF_OPERATORS)] == []

@@ -10,7 +10,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from fairqueue._lazy import explained, rows
+from fairqueue._lazy import explained, reports, rows
 from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
@@ -22,7 +22,7 @@ from fairqueue._stores.sharded.asking import each, first
 from fairqueue._stores.sharded.merges import added, joined
 from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
-from fairqueue._types import DeadLetter, Job, JobState
+from fairqueue._types import Job, JobState
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ class OwnMethods(Router, StoreBase):
         found = (shard.choose_dead(choice, payloads=payloads, cursor=cursor) for shard in shards)
         yield from merge(*found, key=attrgetter("order"))
 
-    def drop_failure_notices(self, letters: Sequence[DeadLetter]) -> int:
+    def drop_failure_notices(self, letters: Sequence[reports.DeadLetter]) -> int:
         """Mark failures as reported, each on the shard of its workspace.
 
         A workspace that moves takes its notices along, and they are reported again.

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
-from typing import Any
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
 from fairqueue import ConfigurationError
@@ -21,8 +20,7 @@ ENCODED = "in a user or password '/', '?', '#', '@' and ';' must be percent-enco
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """One Redis."""
 
     host: str | None = None
@@ -42,7 +40,7 @@ class Address:
     cluster: str | None = None
     """Hosts of nodes of a Cluster, separated by commas."""
     tls: Mapping[str, Any] | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = MappingProxyType({})
     """The URL's query, without what is about TLS."""
 
     def core_url(self, options: Mapping[str, Any]) -> str:
@@ -137,24 +135,23 @@ def _from_url(url: str, client: Any) -> Address:
         return Address(memory=True, host=_decoded(parts.hostname), query=query)
     if scheme in {"sentinel", "cluster"}:
         given = client.ssl or str(getattr(client, "transport_cls", "")) in TLS_SCHEMES
-        found = replace(found, tls=_tls(scheme, given, tls_query))
+        found = found._replace(tls=_tls(scheme, given, tls_query))
         path = unquote(parts.path)
         if scheme == "cluster":
-            return replace(found, cluster=hosts, db=_database(path))
+            return found._replace(cluster=hosts, db=_database(path))
         first, _, second = path.strip("/").partition("/")  # a service, a database, or both
         service, db = (first, second) if second or not first.isdecimal() else ("", first)
-        return replace(found, sentinels=hosts, service=service or None, db=_database(db))
+        return found._replace(sentinels=hosts, service=service or None, db=_database(db))
     if scheme in {"socket", "unix"}:
         db = query.pop("virtual_host", query.pop("db", "0"))
-        return replace(found, path=unquote(parts.path), db=_database(db))
+        return found._replace(path=unquote(parts.path), db=_database(db))
     first, *others = hosts.split(",")
     for other in others:
         _port(parts._replace(netloc=other))
         if not other:
             raise ConfigurationError("the broker URL has a comma where no other host follows")
     parts = parts._replace(netloc=f"{login}{at}{first}")
-    return replace(
-        found,
+    return found._replace(
         host=_decoded(parts.hostname),
         port=_port(parts),
         others=tuple(others),

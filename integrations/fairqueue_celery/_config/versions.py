@@ -6,6 +6,7 @@ The adapter uses internals of both; with another major version it could lose job
 from __future__ import annotations
 
 import re
+import sys
 from importlib.metadata import PackageNotFoundError, version
 
 from fairqueue import ConfigurationError
@@ -18,7 +19,8 @@ def check_versions() -> None:
     """Raise ConfigurationError if the installed Celery or kombu is not supported."""
     for package in ("celery", "kombu"):
         try:
-            refuse_unsupported(package, version(package))
+            loaded = getattr(sys.modules.get(package), "__version__", None)
+            refuse_unsupported(package, loaded or version(package))  # which reads a long file
         except PackageNotFoundError:  # kombu alone is enough
             continue
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ logger = logging.getLogger("fairqueue_celery.flusher")
 
 LOOK_EVERY_SECONDS = 0.02
 LOOK_AGAIN_SECONDS = 1.0
-"""With eventlet, a keeper's native thread that calls :meth:`Flusher.look` wakes no greenlet."""
+"""Only with greenlets: a keeper's native thread that calls :meth:`Flusher.look` may wake none."""
 
 RETRY_SECONDS = (0.05, 1.0)
 """At random: processes that have failed together do not try again together."""
@@ -57,8 +58,10 @@ class Flusher:
         threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
 
     def _run(self) -> None:
+        is_green = not {"eventlet", "gevent"}.isdisjoint(sys.modules)
+        look_again = LOOK_AGAIN_SECONDS if is_green else None
         while True:
-            while not self._wanted.wait(LOOK_AGAIN_SECONDS):
+            while not self._wanted.wait(look_again):
                 pass
             self._wanted.clear()
             busy = True

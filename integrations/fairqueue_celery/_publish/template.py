@@ -14,10 +14,9 @@ import secrets
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any
+from typing import Any, NamedTuple
 
 from celery.backends.base import Backend
 from celery.utils import uuid
@@ -147,8 +146,7 @@ def _needs_more_than_a_template(sent: adapters.Collected) -> str | None:
     return "it has a time" if timed else None
 
 
-@dataclass(frozen=True)
-class Template:
+class Template(NamedTuple):
     """Celery's message of one kind of call, and what it takes to send another."""
 
     text: str

@@ -7,7 +7,6 @@ from typing import Any
 
 from celery import Task
 from celery.backends.base import DisabledBackend
-from celery.backends.rpc import RPCBackend
 from celery.canvas import Signature
 from celery.result import AsyncResult
 
@@ -42,6 +41,8 @@ class Children:
 
     def ended(self, child: Child) -> Ended | None:
         """Ask the backend of its task; raises ConfigurationError if there is none."""
+        from celery.backends.rpc import RPCBackend  # noqa: PLC0415 - most workers have no children
+
         task = self.app.tasks.get(child.task)
         backend = self.app.backend if task is None else task.backend
         is_ignored = task is not None and task.ignore_result

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from billiard.exceptions import WorkerLostError
 from celery import signals, states
@@ -20,10 +20,13 @@ from kombu.serialization import prepare_accept_content
 from kombu.transport import virtual
 from kombu.utils.json import loads
 
-from fairqueue import DeadLetter, FairQueue
+from fairqueue import FairQueue
 from fairqueue.adapters import FailureReporter, lost_worker_message
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._worker.request import tell_parent
+
+if TYPE_CHECKING:
+    from fairqueue import DeadLetter
 
 logger = logging.getLogger("fairqueue_celery.worker")
 
