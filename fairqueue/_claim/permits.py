@@ -265,8 +265,9 @@ class Permits:
             for at in range(0, len(here), AT_ONCE):
                 self._put(store.shards[home], here[at : at + AT_ONCE])
         used = {permit for of in list(self._held.values()) for permit in of.values()}
+        used.update(*self._spare.values(), *self._fresh.values())
         for limit, permit in pairs:
-            if permit not in used:  # its job has ended meanwhile
+            if permit not in used:  # its job has ended meanwhile, and it was given back
                 self._doubtful[limit].append(permit)
 
     def _put(self, home: Store, pairs: Iterable[tuple[str, str]]) -> None:

@@ -458,6 +458,7 @@ class World:
             is_twice = job_id in self.done and job_id not in self.loose
             self.require(not is_twice, f"two ends of {job_id} count")
             self.done.add(job_id)
+            self.over.add(job_id)
 
     # Faults
 
