@@ -320,9 +320,27 @@ def test_a_clock_that_jumps(play: Play) -> None:
     play.clock.set_back(25 * 3600)
     play.look()
     assert play.ticks() == []
-    play.clock.advance(3601)
+    play.clock.advance(3800)  # the time is a twentieth slower until the clock has caught up
     play.look()
     assert play.ticks() == [26 * 3600]
+
+
+def test_a_day_after_a_clock_has_jumped_a_schedule_is_due_at_its_hour(play: Play) -> None:
+    """The shard's time has come back to that of Redis."""
+    hour, day = 3600, 24 * 3600
+    play.put(cron="0 1 * * *")
+    play.clock.advance(hour)
+    play.look()
+    assert play.ticks() == [hour]
+    play.clock.set_back(hour)
+    for _ in range(24):
+        play.look()
+        play.clock.advance(hour)
+    play.look()
+    assert play.ticks() == []
+    play.clock.advance(hour)
+    play.look()
+    assert play.ticks() == [day + hour]
 
 
 def test_declared_by_two_versions(play: Play) -> None:
