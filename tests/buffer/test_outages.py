@@ -103,7 +103,7 @@ def test_a_damaged_spool_of_an_ended_process_harms_no_other(
     server.start()
     wait_for(lambda: queue.depth("q") >= 3, seconds=20)
     assert payloads(queue)[-3:] == [b"a", b"b", b"c"]
-    assert [*folder.glob("*.spool")] == [left.path]
+    wait_for(lambda: [*folder.glob("*.spool")] == [left.path])
 
 
 def test_only_the_first_publish_waits_for_a_silent_server(
