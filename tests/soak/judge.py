@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from tests.soak.settings import FAMILY, FAMILY_LIMIT, LIMIT, LONG_LIMIT, PAUSED, SETTINGS
@@ -46,7 +47,10 @@ def verdict(of: Load, rows: list[Row]) -> dict[str, list[Any]]:
 def _scopes(of: Load, row: Row) -> Iterator[tuple[Any, int]]:
     workspace = row["workspace"]
     own = SETTINGS["workspaces"].get(workspace, {})
-    yield workspace, of.limits.get(workspace, own.get("concurrency", LIMIT))
+    if row["at"] < of.left.get(workspace, inf):
+        yield workspace, of.limits.get(workspace, own.get("concurrency", LIMIT))
+    else:
+        yield workspace, LIMIT
     if workspace in FAMILY:
         yield "family", FAMILY_LIMIT
     if row["task"] == "long":

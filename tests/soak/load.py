@@ -43,6 +43,8 @@ class Load:
     not_before: dict[int, float] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     limits: dict[str, int] = field(default_factory=dict)
+    left: dict[str, float] = field(default_factory=dict)
+    """When a workspace lost the limit of its own."""
     pauses: list[tuple[float, float]] = field(default_factory=list)
     schedules: dict[tuple[str, str], int] = field(default_factory=dict)
     """Each that was put, and its interval."""
@@ -92,6 +94,7 @@ class Load:
 
     def _leave(self, name: str) -> None:
         if name in self.limits:
+            self.left[name] = time.monotonic()
             self.queue.limits.unset(Scope.workspace(name))
         self._remove_schedule(name)
 
