@@ -8,10 +8,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["Later", "explained", "reports", "rows"]
+__all__ = ["Lazy", "explained", "reports", "rows"]
 
 
-class Later:
+class Lazy:
     """A module that is imported at the first use of one of its names."""
 
     def __init__(self, module: str) -> None:
@@ -27,5 +27,5 @@ if TYPE_CHECKING:
     from fairqueue import _reports as reports
     from fairqueue import explained, rows
 else:
-    explained, rows = Later("fairqueue.explained"), Later("fairqueue.rows")
-    reports = Later("fairqueue._reports")
+    explained, rows = Lazy("fairqueue.explained"), Lazy("fairqueue.rows")
+    reports = Lazy("fairqueue._reports")

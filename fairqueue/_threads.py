@@ -1,6 +1,7 @@
 """Native threads and events, even where gevent or eventlet have patched ``threading``.
 
-A task that does not yield cannot block them. And what a forked child does with what it inherits.
+A task that does not yield cannot block them. Also :func:`in_forked_children`, since a forked child
+has no threads of its parent.
 """
 
 from __future__ import annotations

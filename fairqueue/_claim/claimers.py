@@ -394,8 +394,8 @@ class Claimers:
         if owner != self._owner.name:
             return store.renew(progress, owner=owner, lease_seconds=seconds)
         with self._permits.renewing(fence for fence, _ in progress) as running:
-            all_of_it = [*progress, *self.pending()]
-            renewed = store.renew(all_of_it, owner=owner, lease_seconds=seconds)
+            leases = [*progress, *self.pending()]
+            renewed = store.renew(leases, owner=owner, lease_seconds=seconds)
             self._permits.renewed(store, running, renewed)
         there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
         self.presence.with_renewal(there, owner)

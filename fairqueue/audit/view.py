@@ -20,6 +20,7 @@ ALMOST = 1e-6
 HELD = {"at_limit", "at_task_limit", "rate", "task_rate", "put_off"}
 FORMAT = "format=2"
 TAKEN_BACK = 0.05
+"""As in ``lua/calls/base.lua``."""
 NUMBERS = struct.Struct("<8d")
 """What the shard's record begins with."""
 _NO_META = bytes(NUMBERS.size) + f"- - - {FORMAT}".encode()
@@ -128,8 +129,8 @@ class Audit:
         self.due = due / 1e6
         offset = max(offset, self.beat - now)
         passed = now + offset - self.beat if self.beat else 0.0
-        self.ahead = offset and max(0.0, offset - passed * TAKEN_BACK)
-        """By how many seconds the shard's clock is ahead of Redis's, see ``lua/calls/base.lua``."""
+        self.ahead = max(0.0, offset - passed * TAKEN_BACK)
+        """By how many seconds the shard's clock is ahead of Redis's."""
         self.now = now + self.ahead
         self.window = int(window) or int(self.now // 60)
         """The last minute in which a job ended, or now where the record does not say it."""

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairqueue._lazy import Later
+from fairqueue._lazy import Lazy
 from fairqueue._process_metrics import Tally
 from fairqueue._publish.new_job import check_on_unavailable
 from fairqueue._settings import Settings
@@ -27,11 +27,12 @@ from fairqueue.errors import StoreUnavailable
 if TYPE_CHECKING:
     from fairqueue.buffer import spool as spools
 else:
-    spools = Later("fairqueue.buffer.spool")  # with SQLite: most processes keep no job
+    spools = Lazy("fairqueue.buffer.spool")  # with SQLite: most processes keep no job
 
 log = logging.getLogger("fairqueue.buffer")
 
 LOG_EVERY_SECONDS = 10.0
+UNSENT = "the buffered jobs in %s cannot be sent: %s"
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
 
@@ -234,7 +235,7 @@ class Outages:
             except (BlockingIOError, FileNotFoundError):
                 continue  # a living process has it, or has just sent it
             except (spools.Error, OSError) as error:
-                self._tell("the buffered jobs in %s cannot be sent: %s", path, error)
+                self._tell(UNSENT, path, error)
                 continue
             with self._lock:
                 if stopped is None or not stopped.is_set():
@@ -255,7 +256,7 @@ class Outages:
             try:
                 self._send_all(spool)
             except (spools.Error, OSError) as error:
-                self._tell("the buffered jobs in %s cannot be sent: %s", spool.path, error)
+                self._tell(UNSENT, spool.path, error)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())
