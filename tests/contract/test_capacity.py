@@ -141,21 +141,6 @@ def test_a_group_is_refused_by_its_first_job(world: World) -> None:
         world.publish(group="g2")
 
 
-def test_an_exempt_first_job_admits_its_group(world: World) -> None:
-    """The whole group is accepted if its first job is exempt."""
-    world.limit(capacity=0)
-    world.publish(exempt=True, group="g")
-    world.publish(group="g")
-    assert world.row().waiting == 2
-
-
-def test_a_repeated_publish_is_not_refused(world: World) -> None:
-    """A repeat of a job that was accepted succeeds even when everything is full."""
-    world.limit(capacity=1)
-    world.publish("a", "x")
-    assert not world.again("a", "x")
-
-
 def test_retry_after_follows_the_drain_rate(world: World, worker: Worker) -> None:
     """For a workspace that starts a job every 20 seconds it is about 20 seconds, with jitter."""
     world.limit(capacity=1, concurrency=1)

@@ -245,17 +245,3 @@ def test_a_notice_goes_with_its_dead_letter(world: World, how: str) -> None:
     die(world, world.worker())
     assert getattr(world.store, how)("a", "q", job)
     assert world.store.take_failure_notices(["q"], n=9, hold_seconds=30) == []
-
-
-def test_notices_are_taken_in_small_numbers(world: World) -> None:
-    """A call takes at most as many as asked for, and each notice goes to one caller."""
-    world.max_deliveries = 1
-    published = world.publish_many(5)
-    world.worker().take(5)
-    world.pass_time(31)
-    taken: list[str] = []
-    for count in (2, 2, 1, 0):
-        some = names(world.store.take_failure_notices(["q"], n=2, hold_seconds=30))
-        assert len(some) == count
-        taken += some
-    assert sorted(taken) == sorted(published)

@@ -131,14 +131,6 @@ def test_a_long_run_of_holes_is_passed_in_several_calls(world: World, worker: Wo
     assert sound(world)
 
 
-def test_purge_and_export_pass_holes(world: World) -> None:
-    """A purge counts jobs alone; after it, nothing is left of the lane."""
-    names = world.publish_many(5)
-    world.jobs.cancel(names[2])
-    assert sum(world.store.purge("q")) == 4
-    assert sound(world)
-
-
 def test_why_names_the_first_job_behind_holes(world: World) -> None:
     """The next job of a workspace is explained, however many before it were cancelled."""
     names = world.publish_many(5)

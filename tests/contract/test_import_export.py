@@ -81,16 +81,6 @@ def test_a_repeated_import_takes_no_equal_message(world: World, lists: Lists) ->
     assert ids(worker.take()) == ["j2"]
 
 
-def test_a_message_with_a_delay_is_scheduled(world: World, lists: Lists) -> None:
-    """Its job is claimed only when it is due."""
-    lists.push("l", b"1")
-    assert taken_over(world, lists, b"1", delay_seconds=5.0)
-    assert world.worker().take() == []
-
-    world.clock.advance(5.0)
-    assert ids(world.worker("w2").take()) == ["j1"]
-
-
 def test_an_import_ignores_capacity(world: World, lists: Lists) -> None:
     """A full workspace accepts messages that another system has accepted."""
     world.limit("a", capacity=0)
@@ -114,19 +104,6 @@ def test_waiting_jobs_are_exported(world: World, worker: Worker, lists: Lists) -
     assert world.store.depth("other") == 1
     assert world.row("a").running == 1
     assert worker.finish(running)
-
-
-def test_workspaces_take_turns_in_an_export(world: World, lists: Lists) -> None:
-    """An export in several pages and rounds loses no job and duplicates none."""
-    for name in ("a", "b", "c"):
-        for n in range(25):
-            world.publish(name, f"{name}{n}", payload=f"{name}{n}".encode())
-    assert sum(world.store.export_jobs("q", [(0, lists.name("l"))])) == 75
-
-    found = [message.decode() for message in lists.read("l")]
-    assert sorted(found) == sorted(f"{name}{n}" for name in "abc" for n in range(25))
-    for name in ("a", "b", "c"):
-        assert [one for one in found if one[0] == name] == [f"{name}{n}" for n in range(25)]
 
 
 def test_more_workspaces_than_a_page_are_exported(world: World, lists: Lists) -> None:

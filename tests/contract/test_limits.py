@@ -134,35 +134,6 @@ def test_what_waits_for_a_task_s_rate_holds_no_slot(world: World, level: str) ->
     assert [lease.job.task for lease in worker.take(5)] == ["other"]
 
 
-def test_runtime_limits_add_up(world: World) -> None:
-    """Setting a weight keeps the concurrency that was set before."""
-    world.limit(concurrency=2)
-    world.limit(weight=2.0)
-    assert world.row().limit is None or world.row().limit == 2
-    world.publish_many(5)
-    assert len(world.worker().take(5)) == 2
-
-
-def test_precedence_of_limits(world: World) -> None:
-    """Runtime limits override configured ones, and a workspace's own override the default."""
-    world.configure(
-        default=Limits(concurrency=1), workspaces={"a": Limits(concurrency=2), "w": Limits()}
-    )
-    for name in ("a", "b", "w"):
-        world.publish(name)
-
-    def limits() -> list[int | None]:
-        return [world.row(name).limit for name in ("a", "b", "w")]
-
-    assert limits() == [2, 1, 1]
-    world.store.set_limits("default", "", Limits(concurrency=5))
-    assert limits() == [2, 5, 5]
-    world.limit("a", concurrency=7)
-    assert limits() == [7, 5, 5]
-    world.store.set_limits("default", "", None)
-    assert limits() == [7, 1, 1]
-
-
 OWN: dict[str, Any] = {"workspaces": {"default": Limits()}}
 
 

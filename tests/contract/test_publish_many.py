@@ -178,15 +178,6 @@ def test_exempt_jobs_of_a_group_need_no_room(world: World) -> None:
     assert outcomes(world.store.publish_many(pairs)) == [Outcome.CREATED] * 3
 
 
-def test_the_rest_of_a_group_may_follow_later(world: World) -> None:
-    """Once it is in, a later publish of it is accepted."""
-    world.limit(capacity=3)
-    world.store.publish_many(jobs(3, group="g"))
-    done = world.store.publish_many(jobs(2, group="g", first=3))
-    assert outcomes(done) == [Outcome.CREATED] * 2
-    world.publish(group="g")
-
-
 def test_a_group_is_refused_while_its_task_drains(world: World) -> None:
     """Nothing of it is stored."""
     world.publish("a", "before", task="t")

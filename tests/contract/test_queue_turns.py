@@ -23,17 +23,6 @@ def _fill(world: World, n: int, *queues: str) -> None:
         world.publish_many(n, queue=queue)
 
 
-def test_workers_with_different_lists_serve_each_queue(world: World) -> None:
-    """A worker of two queues that alternates with a worker of a third serves both evenly."""
-    _fill(world, 60, "a", "b", "c")
-    both, other = world.worker("w1"), world.worker("w2")
-    served = Counter[str]()
-    for _ in range(50):
-        served.update(_serve(both, "a", "b"))
-        served.update(_serve(other, "c"))
-    assert served == {"a": 25, "b": 25, "c": 50}
-
-
 @pytest.mark.parametrize("others", range(4))
 def test_any_rhythm_of_others_leaves_turns_even(world: World, others: int) -> None:
     """However many jobs others start between two turns, each queue gets the same number."""

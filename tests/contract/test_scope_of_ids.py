@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue import Job, JobState
+from fairqueue import Job
 from fairqueue.adapters import Admission
 from tests.contract.world import Worker, World
 
@@ -24,24 +24,6 @@ def test_an_id_that_has_ended_is_not_known_elsewhere(
     world.publish("a", "invoice-1")
     worker.finish(worker.take_one())
     assert world.again(workspace, "invoice-1", queue=queue)
-
-
-def test_a_retry_is_found_by_its_frameworks_id(world: World) -> None:
-    """In any workspace, while it waits, runs and is dead, though its own id is another."""
-    retry, worker = f"{'x' * 16}~m1", world.worker()
-    world.publish("b", "m2")
-    world.publish("a", "m1")
-    first = next(each for each in worker.take(2) if each.job.id == "m1")
-    job = Job(retry, "a", "q", "t", b"")
-    world.store.publish(job, Admission(exempt=True, retry_of=first.fence))
-    worker.finish(first)
-    assert world.views.why("m1").job_id == retry
-    lease = worker.take_one()
-    assert world.views.why("m1").state is JobState.RUNNING
-    worker.reject(lease, "bad")
-    found = world.views.why("m1")
-    assert (found.state, found.workspace) == (JobState.DEAD, "a")
-    assert world.views.why("1").state is JobState.UNKNOWN
 
 
 def test_dead_jobs_of_two_queues_with_one_id_are_two(world: World, worker: Worker) -> None:

@@ -129,20 +129,6 @@ def test_a_slot_of_a_task_is_freed_by_every_ending(world: World, worker: Worker,
     assert len(worker.take(5)) == 1
 
 
-def test_jobs_of_a_limited_task_are_counted_and_purged(world: World, worker: Worker) -> None:
-    """Their own lanes are invisible to statistics and purges."""
-    world.limit_task(concurrency=1)
-    world.publish_many(3)
-    world.publish(delay_seconds=5.0)
-    lease = worker.take_one()
-    row = world.row()
-    assert (row.waiting, row.scheduled, row.running) == (2, 1, 1)
-    assert world.store.depth("q") == 3
-    assert sum(world.store.purge("q")) == 3
-    assert worker.finish(lease)
-    assert world.row().waiting == 0
-
-
 def test_priority_is_strict_within_a_limited_task(world: World) -> None:
     """Its lane is ordered like any other."""
     world.limit_task(concurrency=1)

@@ -328,44 +328,6 @@ def test_more_urgent_jobs_are_ahead(world: World) -> None:
     assert why(world).positions[0].waiting == 5
 
 
-def test_a_running_job_names_its_owner(world: World) -> None:
-    """It has the start and the owner of its lease."""
-    job = world.publish("a: {*}\n")
-    world.worker("host:7").take_one()
-    since = world.clock()
-    world.clock.advance(3)
-    found = why(world, job)
-    assert (found.state, found.workspace, found.detail) == (
-        JobState.RUNNING,
-        "a: {*}\n",
-        "host:7",
-    )
-    assert found.since == pytest.approx(since)
-
-
-def test_a_dead_letter_has_its_reason(world: World, worker: Worker) -> None:
-    """It has the time and the reason, and is found with and without its workspace."""
-    job = world.publish()
-    worker.reject(worker.take_one(), "it is\nbad")
-    since = world.clock()
-    world.clock.advance(500)
-    for found in (why(world, job), why(world, job, "a")):
-        assert (found.state, found.detail) == (JobState.DEAD, "it is\nbad")
-        assert found.since == pytest.approx(since)
-    assert why(world, job, "b").state is JobState.UNKNOWN
-
-
-def test_an_ended_job_is_forgotten_after_a_while(world: World, worker: Worker) -> None:
-    """It is known as ended for a minute or two, then unknown like an id that never existed."""
-    job = world.publish()
-    worker.finish(worker.take_one())
-    assert why(world, job, "a").state is JobState.ENDED
-    assert why(world, job).state is JobState.UNKNOWN
-    world.clock.advance(150)
-    assert why(world, job, "a").state is JobState.UNKNOWN
-    assert why(world, "never: {*}").state is JobState.UNKNOWN
-
-
 def test_a_workspace_on_several_queues(world: World) -> None:
     """Each queue has its own position; common blockers apply to all."""
     world.publish(queue="q")
