@@ -190,23 +190,6 @@ def test_evicting_what_expires(
     assert policy in warned[0].getMessage()
 
 
-def _replicate(master: EmbeddedServer, replica: EmbeddedServer) -> None:
-    client, (secret, port) = replica.client(), master.tcp_address[1:].split("@127.0.0.1:")
-    client.config_set("masterauth", secret)
-    client.replicaof("127.0.0.1", port)
-
-
-def test_a_primary_that_becomes_a_replica(own_server: EmbeddedServer) -> None:
-    """A call to a replica fails with a clear error; jobs are kept until it is a primary again."""
-    with embedded_redis() as other, FairQueue(other.url) as queue:
-        job = queue.publish(b"x", queue="q")
-        _replicate(own_server, other)
-        with pytest.raises(StoreUnavailable, match="read-only replica: point the URL at the prim"):
-            queue.publish(b"y", queue="q")
-        other.client().replicaof("NO", "ONE")
-        assert [lease.job.id for lease in queue.claim(["q"]).leases] == [job]
-
-
 @pytest.mark.parametrize("how", ["wrong password", "no password", "unknown user"])
 def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
     """A refused login names what to check, and no error in the chain contains the password."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import redis
@@ -15,7 +14,6 @@ from redis.retry import Retry
 from fairqueue import FairQueue, Lease, NewJob, Outcome, Scope, StoreUnavailable
 from fairqueue.adapters import Finish
 from fairqueue.errors import PublishInterrupted
-from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import Proxy
 
 
@@ -69,41 +67,6 @@ def test_a_publish_of_many_that_is_interrupted_tells_how_far_it_came(
         assert queue.depth("q") == 150
 
 
-class Losing(redis.UnixDomainSocketConnection):
-    """A connection that loses a reply after something else was done."""
-
-    meanwhile: Callable[[], object] | None = None
-
-    def read_response(self, *args: Any, **options: Any) -> Any:
-        """Read it, and lose it if there is something to do meanwhile."""
-        reply = super().read_response(*args, **options)
-        act, type(self).meanwhile = type(self).meanwhile, None
-        if act is None:
-            return reply
-        act()
-        raise redis.ConnectionError("the reply is lost")
-
-
-def test_a_client_that_sends_a_new_job_again_does_not_restore_it(
-    redis_server: EmbeddedServer, redis_url: str, namespace: str
-) -> None:
-    """The id was just made, but the client repeats the call after the job has ended."""
-    path, retry = redis_server.socket_path, Retry(NoBackoff(), 1)
-    client = redis.Redis(connection_pool=redis.ConnectionPool(Losing, path=path, retry=retry))
-    others = FairQueue(redis_url, namespace=namespace)
-    with FairQueue(client=client, namespace=namespace) as queue, others as other:
-        for _ in range(2):
-            queue.publish(b"x", queue="q", workspace="w")
-
-        def work() -> None:
-            for lease in other.claim(["q"], 3).leases:
-                other.ack(lease)
-
-        Losing.meanwhile = work
-        queue.publish(b"x", queue="q", workspace="w")
-        assert queue.depth("q") == 0
-
-
 def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -> None:
     """A finish-and-claim whose reply was lost finishes once and claims once."""
     (lease,) = queue.claim(["q"]).leases
@@ -121,6 +84,7 @@ def test_a_repeated_finish_and_claim_acts_once(queue: FairQueue, proxy: Proxy) -
     assert _running(queue) == 1
 
 
+@pytest.mark.usefixtures("_traced_or_not")
 def test_a_flushed_library_is_loaded_again(
     redis_url: str, redis_client: redis.Redis, namespace: str
 ) -> None:

@@ -19,7 +19,6 @@ from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Finish
 from fairqueue.audit import audit
-from fairqueue.operate import Statuses
 from fairqueue.testing import ManualClock
 from tests.contract.world import World
 from tests.redis.counting import Costs, commands
@@ -246,19 +245,6 @@ def _with_one_step(name: str) -> str:
     """Read the scripts with few steps, or it would take 100,000 holes."""
     text = read_source(name).replace("Shard.STEPS = 32", "Shard.STEPS = 1")
     return text.replace("Shard.STEPS_KEPT = 8", "Shard.STEPS_KEPT = 0")
-
-
-def test_a_foreign_job_costs_what_an_unknown_one_does(world: World, costs: Costs) -> None:
-    """Neither its answer nor its time tells whether another workspace has such a job."""
-    for workspace in "ab":
-        world.publish(workspace, f"of {workspace}")
-    statuses = Statuses(lambda: world.store)
-    assert statuses.job("of a", workspace="a") is not None
-    ran = []
-    for job_id in ("of b", "unknown"):
-        assert statuses.job(job_id, workspace="a") is None
-        ran.append(costs.of(partial(statuses.job, job_id, workspace="a")))
-    assert ran[0] == ran[1]
 
 
 MOST = 20

@@ -103,16 +103,6 @@ def test_a_sentinel_that_names_a_replica(behind: tuple[Node, Node, FairQueue]) -
     assert (queue.depth("q"), queue.depth("other")) == (0, 1)
 
 
-def test_a_process_that_is_sent_to_a_replica_first(behind: tuple[Node, Node, FairQueue]) -> None:
-    """It asks what its server is, and the replica answers."""
-    before, after, queue = behind
-    before.replicate(after)
-    with pytest.raises(StoreUnavailable):
-        queue.connect()
-    queue.publish(b"x", queue="q", workspace="w")
-    assert queue.depth("q") == 1
-
-
 def test_a_primary_that_was_silent_is_left_by_all_shards(
     two: tuple[Node, Node, str], namespace: str
 ) -> None:

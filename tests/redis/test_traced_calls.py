@@ -9,8 +9,6 @@ from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
 from tests.redis.tracing import WAYS, Seen
 
-BRINGS = {"FCALL": ["FCALL", "FUNCTION LOAD", "FCALL"], "EVALSHA": ["EVALSHA", "EVAL"]}
-
 
 @pytest.fixture
 def way_of_calls(redis_client: redis.Redis) -> str:
@@ -34,20 +32,3 @@ def test_it_sees_each_call_of_a_script_from_when_it_begins_until_it_ends(
         queue.publish(b"x", queue="q", workspace="w")
         assert queue.depth("q") == 4
     assert seen == [(way_of_calls, redis_server.socket_path)] * 2
-
-
-def test_a_traced_call_gives_a_server_the_library_that_it_has_forgotten(
-    redis_client: redis.Redis,
-    queue: FairQueue,
-    monkeypatch: pytest.MonkeyPatch,
-    way_of_calls: str,
-) -> None:
-    """As one that is not traced does."""
-    queue.publish(b"x", queue="q", workspace="w")
-    redis_client.script_flush()
-    if way_of_calls == "FCALL":
-        redis_client.function_flush()
-    seen: Seen = []
-    WAYS["function"](monkeypatch, seen)
-    queue.publish(b"x", queue="q", workspace="w")
-    assert [name for name, _ in seen] == BRINGS[way_of_calls]
