@@ -1,4 +1,4 @@
-"""Kills and stops workers at random."""
+"""Workers that tick a schedule while they are killed and stopped at random."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import signal
 import time
 from collections.abc import Callable
 from typing import Any
+
+from fairqueue import FairQueue
+from tests.system.ledger import Ledger, wait_for
 
 
 def let_them_die(
@@ -28,3 +31,18 @@ def let_them_die(
             send(alive[n].pid, signal.SIGSTOP)
             time.sleep(rng.uniform(3.2, 4))
             send(alive[n].pid, signal.SIGCONT)
+
+
+def each_tick_ran_once(core: FairQueue, ledger: Ledger, *, seconds: float) -> None:
+    """A schedule of one tick a second that is paused has published each tick as one job."""
+
+    def jobs() -> dict[str, float]:
+        return {line["job"]: line["tick"] for line in ledger.lines("tick")}
+
+    ticks = core.views.totals().ticks
+    assert ticks.keys() == {"published"}
+    assert ticks["published"] >= seconds - 5
+    wait_for(lambda: len(jobs()) >= ticks["published"])
+    found = sorted(jobs().values())  # a job that was redelivered has several lines
+    assert len(found) == ticks["published"]
+    assert found == [found[0] + n for n in range(len(found))]

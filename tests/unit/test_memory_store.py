@@ -107,9 +107,3 @@ def test_a_simulation_can_be_repeated_by_its_seed(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(waiter, "JITTER", (1.0, 1.0))
     one, again, other = map(_keys_of_a_day, (1, 1, 2))
     assert one == again != other
-
-
-def test_an_unknown_scheme_is_refused() -> None:
-    """A misspelt URL raises an error."""
-    with pytest.raises(ConfigurationError, match="memory"):
-        FairQueue("memoria://")

@@ -135,14 +135,6 @@ def test_what_was_looked_for(
     assert looked_for(made, [source]) == f"header:workspace (it is not there), {source} ({said})"
 
 
-def test_an_argument_by_position() -> None:
-    """``kwarg:`` finds it by the function's signature; a keyword comes first."""
-    sources = ["kwarg:tenant_id"]
-    assert named_workspace(Known("t", ("May", 42), {}, {}), sources) == "42"
-    assert named_workspace(Known("t", ("May",), {"tenant_id": "b"}, {}), sources) == "b"
-    assert named_workspace(Call("t", ("May", "acme"), {}, {}), sources) is None
-
-
 def similar(caplog: pytest.LogCaptureFixture) -> list[str]:
     texts = (record.getMessage() for record in caplog.records)
     return [text.partition(" differ")[0] for text in texts if "differ only in case" in text]

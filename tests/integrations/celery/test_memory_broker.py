@@ -152,10 +152,3 @@ def test_a_prefork_pool_is_refused(make_app: Any) -> None:
 
     with pytest.raises(ConfigurationError, match="threads or solo"):
         app.WorkController(app=app, pool="prefork", concurrency=1)
-
-
-def test_two_names_are_two_brokers(make_app: Any, open_app: OpenApp, namespace: str) -> None:
-    """Apps with different names do not see each other's jobs."""
-    app = make_app()
-    open_app(f"fairqueue+memory://{namespace}-b").send_task("work", (1,))
-    assert app.control.purge() == 0

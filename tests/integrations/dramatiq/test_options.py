@@ -60,21 +60,6 @@ def test_a_unique_key_admits_one_message(broker: StubBroker, play: Play) -> None
     assert second.copy(message_id=first.message_id).get_result() == 1
 
 
-def test_publishes_without_a_key_push_no_outcome_out(
-    broker: StubBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The outcome of one with a key is told until as many others with a key came after it."""
-    monkeypatch.setattr("fairqueue._worker.child_waits.REMEMBERED", 2)
-
-    @dramatiq.actor
-    def work() -> None: ...
-
-    keyed = [work.send_with_options(unique_key=str(n)) for n in range(3)]
-    plain = [work.send() for _ in range(3)]
-    told = [unique_outcome(message) is not None for message in keyed + plain]
-    assert told == [False, True, True, False, False, False]
-
-
 def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) -> None:
     """While it waits and runs, another message under the key finds the first."""
     ran: list[int] = []

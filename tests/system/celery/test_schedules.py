@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fairqueue_celery import schedules_of
-from tests.system.dying import let_them_die
-from tests.system.ledger import wait_for
+from tests.system.dying import each_tick_ran_once, let_them_die
 
 LONG = (pytest.mark.long, pytest.mark.timeout(600))
 
@@ -32,18 +31,7 @@ def test_each_tick_once_while_workers_die(shop: Any, seconds: float) -> None:
     let_them_die(alive, start, os.kill, seconds=seconds)
     schedules.pause("tick", workspace="acme")
     with shop.core() as core:
-        ticks = core.views.totals().ticks
-    assert ticks.keys() == {"published"}
-    assert ticks["published"] >= seconds - 5
-    wait_for(lambda: len(jobs(shop)) >= ticks["published"])
-    found = sorted(jobs(shop).values())  # a job that was redelivered has several lines
-    assert len(found) == ticks["published"]
-    assert found == [found[0] + n for n in range(len(found))]
-
-
-def jobs(shop: Any) -> dict[str, float]:
-    """The jobs that have run, and their ticks."""
-    return {line["job"]: line["tick"] for line in shop.ledger.lines("tick")}
+        each_tick_ran_once(core, shop.ledger, seconds=seconds)
 
 
 def test_a_beat_beside_workers_that_are_one(shop: Any) -> None:
