@@ -1,4 +1,4 @@
-"""Words that this project does not use, and where they are still found.
+"""Names that this project has retired, and where they are still found.
 
 ``python -m tests.vocabulary PATH…`` lists them; without a path it looks where the test does. A
 path is a file, a folder or a pattern.
@@ -24,23 +24,12 @@ COVERED = ("*.md", "benchmarks", "docs", "examples", "fairqueue", "integrations"
 SUFFIXES = {".py", ".lua", ".md"}
 
 WORDS = {
-    r"who": "it, which, or name the person",
-    r"whoever|whomever": "the next worker, any process",
-    r"nobody|anybody": "no worker, any process",
-    r"anew": "again",
-    r"of late": "recently",
-    r"by and by": "gradually",
-    r"none of ours": "not one of this app's",
-    r"so many(?! that)": "this many, up to n",
-    r"told of": "notified, reported",
-    r"his|him": "it, its",
     r"parked": "blocked, at_limit",
     r"minted": "created",
     r"graves?": "dead letters",
     r"bury|buries|buried": "move to the dead letters",
     r"comebacks?": "redelivery",
     r"unheard": "unreported",
-    r"shy": "yields first",
     r"house": "conventions",
     r"rooms": "modules",
     r"(?:a|the|this|that|each|every|own|new|private) room": "module, or capacity",
@@ -54,12 +43,11 @@ WORDS = {
     r"caps": "limits",
     r"(?<!multi-)tenants?": "workspace",
 }
-"""What is not said in comments, docstrings, messages and docs, and what is said instead."""
+"""Retired names of things, and what comments, docstrings, messages and docs say instead."""
 
 ALWAYS = sys.maxsize
 ALLOWED = {
     ("tests/vocabulary.py", "*"): (ALWAYS, "it lists the words"),
-    ("tests/unit/test_conventions.py", "*"): (ALWAYS, "it tests that they are found"),
     ("README.md", "tenant"): (1, "says that a workspace is a tenant"),
     ("docs/index.md", "tenant"): (1, "says that a workspace is a tenant"),
     ("docs/concepts.md", "tenant"): (1, "says that a workspace is a tenant"),
@@ -68,13 +56,7 @@ ALLOWED = {
 }
 """(pattern of paths, word): how often the word may stand there, and why."""
 
-# "Users who …" is fine; "who holds a lease" is not: a workspace, worker or process is an "it".
-_PEOPLE = re.compile(
-    r"(users?|people|persons?|operators?|authors?|readers?|developers?|maintainers?|teams?|"
-    r"customers?|callers?|everyone|someone|anyone|those of (you|us)),? $",
-    re.IGNORECASE,
-)
-_WORDS = [(re.compile(rf"\b({word})\b", re.IGNORECASE), say) for word, say in WORDS.items()]
+_RETIRED = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _LUA = re.compile(r"""--.*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _ESCAPE = re.compile(r"\\[nrt]")
 _PROSE_TOKENS = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", -1)}
@@ -111,22 +93,16 @@ def hits(paths: Iterable[str] = COVERED) -> list[Hit]:
 def _hits_in(path: Path) -> Iterator[Hit]:
     name, seen = path.relative_to(ROOT), Counter[str]()
     for first, text in _prose(path):
-        for match, instead in _matches(text):
-            word = match[1].lower()
+        for match in _RETIRED.finditer(text):
+            word = match[0].lower()
             seen[word] += 1
             if seen[word] > _allowed(name, word):
-                yield Hit(name, first + text.count("\n", 0, match.start()), match[1], instead)
+                line = first + text.count("\n", 0, match.start())
+                yield Hit(name, line, match[0], _instead(word))
 
 
-def _matches(text: str) -> Iterator[tuple[re.Match[str], str]]:
-    for pattern, instead in _WORDS:
-        for match in pattern.finditer(text):
-            if match[1].lower() != "who" or not _PEOPLE.search(_before(match)):
-                yield match, instead
-
-
-def _before(match: re.Match[str]) -> str:
-    return " ".join(match.string[: match.start()].split()) + " "
+def _instead(found: str) -> str:
+    return next(say for word, say in WORDS.items() if re.fullmatch(word, found))
 
 
 @cache

@@ -202,8 +202,8 @@ def test_a_queue_has_few_methods() -> None:
     assert [n for n in _public(FairQueue) if not inspect.getdoc(getattr(FairQueue, n))] == []
 
 
-def test_no_banned_word_is_used() -> None:
-    """Code, messages and docs say things in the words of the glossary."""
+def test_no_retired_name_is_used() -> None:
+    """Code, messages and docs use no retired name."""
     found = vocabulary.hits()
     assert not found, "\n" + "\n".join(map(str, found))
 
