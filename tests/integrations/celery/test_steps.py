@@ -85,29 +85,6 @@ def test_retries_go_on_behind_the_steps_that_have_finished(app: Celery, ran: Ran
         wait_for(lambda: counted(app) == {"run": 3, "kept": 2})
 
 
-def test_a_replay_goes_on_behind_the_steps_that_have_finished(
-    open_app: OpenApp, socket_url: str, namespace: str, ran: Ran
-) -> None:
-    """Of a dead letter, after the task has failed for good."""
-    app = open_app(f"{socket_url}&keep_failures=true")
-    app.conf.task_default_queue = f"q-{namespace}"
-
-    @app.task(name="shop.dies", shared=False)
-    def dies() -> None:
-        step.run("one", ran.append, "one")
-        ran.append("end")
-        if len(ran) == 2:
-            raise ValueError
-
-    dead = queue_of(app).dead
-    with working(app), fairqueue.workspace("acme"):
-        dies.delay()
-        (letter,) = wait_for(lambda: dead.page("acme"))
-        assert dead.replay("acme", letter.job.id)
-        wait_for(lambda: len(ran) > 2)
-    assert ran == ["one", "end", "end"]
-
-
 def test_eager_mode_keeps_steps_within_the_run(app: Celery, ran: Ran) -> None:
     """Nothing is stored."""
     app.conf.task_always_eager = True

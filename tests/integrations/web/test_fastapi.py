@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import Depends, FastAPI, Header, HTTPException, Path
 
-from fairqueue import CapacityExceeded, ConfigurationError, FairQueue
+from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.adapters import current_workspace
 from fairqueue_web import FrontDoor
 from fairqueue_web.fastapi import answer_rejections, in_workspace
@@ -110,11 +110,3 @@ def test_a_publish_that_is_rejected_becomes_429(full: CapacityExceeded) -> None:
     response = get(app, "/", **{"x-org": "acme"})
     assert response.status_code == 429
     assert int(response.headers["retry-after"]) >= 1
-
-
-def test_a_name_that_is_too_long_is_the_clients_mistake() -> None:
-    """It is answered with 400, and told as what it is; another type is the application's."""
-    answer = get(application(of_header), "/sync/1", **{"x-org": "x" * 201})
-    assert (answer.status_code, "too long" in answer.text) == (400, True)
-    with pytest.raises(ConfigurationError, match="not float"):
-        get(application(lambda: 1.5), "/sync/1")

@@ -9,8 +9,15 @@ import pytest
 from tests.system.ledger import wait_for
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
-@pytest.mark.parametrize("task", ["flaky", "late_flaky"])
+@pytest.mark.parametrize(
+    ("pool", "task"),
+    [
+        ("prefork", "late_flaky"),
+        ("threads", "flaky"),
+        ("gevent", "late_flaky"),
+        ("solo", "flaky"),
+    ],
+)
 def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) -> None:
     """After its last retry, acked early or late, with its traceback; others leave nothing."""
     publisher = shop.open(pool, keep_failures=True)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from tests.system.ledger import wait_for
@@ -26,21 +24,3 @@ def test_no_step_that_was_recorded_runs_again(shop: Any) -> None:
     assert [row["values"] for row in shop.ledger.lines("end")] == [[2, 4, 4]] * 2
     with shop.core() as core:
         wait_for(lambda: core.job(task.id, workspace="ada").state.value == "ended")
-
-
-def test_a_worker_that_slept_beyond_its_lease_writes_nothing(shop: Any, tmp_path: Path) -> None:
-    """It gets LeaseLost, and the value of the new owner stands."""
-    shop.app_name = "onboarding"
-    url = shop.url(lease_seconds=2)
-    stopped = shop.worker("-P", "solo", url=url).ready()
-    shop.publisher().send("slow", str(tmp_path / "go"), workspace="ada")
-    shop.ledger.wait("start", 1)
-    stopped.process.send_signal(signal.SIGSTOP)
-    try:
-        shop.worker("-P", "prefork", "-c", "1", url=url)
-        shop.ledger.wait("got", 1)
-    finally:
-        stopped.process.send_signal(signal.SIGCONT)
-    (tmp_path / "go").touch()
-    shop.ledger.wait("lost", 1)
-    assert [row["value"] for row in shop.ledger.lines("got")] == [2]

@@ -14,7 +14,7 @@ import pytest
 from fairqueue import CapacityExceeded, Scope
 from fairqueue.testing import embedded_redis
 from tests.system.ledger import wait_for
-from tests.system.stories.conftest import OFFICES, TASK, Operator
+from tests.system.stories.conftest import TASK, DramatiqOffice, Operator
 
 pytestmark = pytest.mark.story
 
@@ -135,14 +135,13 @@ def test_a_deploy_poisoned_jobs(office: Any, operator: Operator) -> None:
     assert len(operator.commands) <= MOST_COMMANDS
 
 
-@pytest.mark.parametrize("framework", list(OFFICES))
-def test_redis_is_at_95_percent(framework: str, namespace: str, tmp_path: Path) -> None:
+def test_redis_is_at_95_percent(namespace: str, tmp_path: Path) -> None:
     """``doctor`` tells so, ``stats`` tells whose jobs they are; drain and purge act at once.
 
     So it is with a policy that drops jobs; the worker goes on, and tells so, too.
     """
     with embedded_redis() as server:
-        office = OFFICES[framework](server, namespace, tmp_path)
+        office = DramatiqOffice(server, namespace, tmp_path)
         operator, client = Operator(office), server.client()
         try:
             worker = office.worker("reports", 1, lease_seconds=5).ready()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from pathlib import Path
 
 from celery import signals
 from shop import app, note  # type: ignore[import-not-found]
 
 import fairqueue
-from fairqueue import LeaseLost, step
+from fairqueue import step
 
 DIES = ("in one", "after one", "before two", "after all")
 """Where each delivery of a job dies, in turn; the next one completes it."""
@@ -57,21 +55,3 @@ def _die_before_the_ack(**_: object) -> None:
         die("after all")
 
     signals.task_postrun.connect(after_all, weak=False)
-
-
-def held(until: str) -> int:
-    """The first delivery waits until this file exists."""
-    delivery = deliveries()
-    note("start", delivery=delivery)
-    while delivery == 1 and not Path(until).exists():
-        time.sleep(0.02)
-    return delivery
-
-
-@app.task(name="shop.slow", acks_late=True)
-def slow(until: str, tenant_id: str | None = None) -> None:
-    try:
-        note("got", value=step.run("one", held, until))
-    except LeaseLost:
-        note("lost")
-        raise
