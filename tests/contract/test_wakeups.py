@@ -212,16 +212,6 @@ def test_a_closed_waiter_passes_its_wake_up_on(world: World) -> None:
     second.close()
 
 
-def test_a_closed_waiter_takes_no_wake_up(world: World) -> None:
-    """A waiter that was closed while it waited takes no later wake-up."""
-    first = world.store.waiter(["q"])
-    first.arm(LONG)
-    first.close()
-    world.publish()
-    with _armed(world) as second:
-        assert _readable(second)
-
-
 def test_closing_twice_is_closing_once(world: World) -> None:
     """A closed waiter can be closed again, armed or not, and takes no wake-up from others."""
     waiter = world.store.waiter(["q"])
