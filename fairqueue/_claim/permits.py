@@ -222,12 +222,22 @@ class Permits:
                 alone = 0.0 if one.has_others else now + KEEP_SECONDS
                 self._alone_until[change.limit] = alone
             self._open(change.limit, one.opened)
+            self._doubtful[change.limit] += self._of_ended(one.adopted)
         return told[len(late) :]
 
     def _open(self, limit: str, shards: Iterable[int]) -> None:
         for number in shards:
             with suppress(FairQueueError):  # the task opens by itself before long
                 self._store.shards[number].open_task(limit.partition(":")[2])
+
+    def _of_ended(self, permits: Iterable[str]) -> Iterator[str]:
+        """Give the adopted permits whose jobs have ended: their owners do not know them."""
+        of_shard = defaultdict[int, list[str]](list)
+        for permit in permits:
+            of_shard[shard_of_fence(int(permit.rpartition(":")[2]))].append(permit)
+        for number, some in of_shard.items():
+            with suppress(FairQueueError):  # they end by themselves before long
+                yield from self._store.shards[number].of_ended(some)
 
     def _failed(self, error: FairQueueError) -> None:
         if self._log_throttle.passes():

@@ -43,6 +43,8 @@ class Told(NamedTuple):
     """Whether others wait for their turn, so that a spare permit must not be used again."""
     opened: Sequence[int]
     """Shards on which the task may start again."""
+    adopted: Sequence[str]
+    """Permits of jobs that ran before the limit came, not renewed by their owners yet."""
 
 
 class Count(NamedTuple):
@@ -91,6 +93,12 @@ class PermitStore(OperatorStore):
         )
         return [_told(each.decode()) for each in reply]
 
+    def of_ended(self, permits: Sequence[str]) -> list[str]:
+        """Return those adopted permits whose jobs run no more on this shard."""
+        fences = [permit.rpartition(":")[2] for permit in permits]
+        leases = self.engine.command("HMGET", self.engine.keys.key("leases"), *fences)
+        return [permit for permit, lease in zip(permits, leases, strict=True) if lease is None]
+
     def open_task(self, task: str) -> None:
         """Let a task start here again: its turn at the home of its limit has come."""
         self._call("open_task", task=task)
@@ -106,5 +114,6 @@ def _count(text: bytes) -> Count:
 
 
 def _told(text: str) -> Told:
-    taken, wait, others, opened = text.split(" ")
-    return Told(int(taken), float(wait), others == "1", [int(n) for n in opened.split(",") if n])
+    taken, wait, others, opened, adopted = text.split(" ")
+    shards, permits = (list(filter(None, some.split(","))) for some in (opened, adopted))
+    return Told(int(taken), float(wait), others == "1", [int(n) for n in shards], permits)

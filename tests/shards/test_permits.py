@@ -328,6 +328,28 @@ def test_a_limit_that_comes_later_counts_what_runs(fleet: Fleet) -> None:
     assert other.start() == 1
 
 
+@pytest.mark.parametrize(
+    ("scope", "name"), [("total", ""), ("queue", "q"), ("task", "t")], ids=lambda given: given
+)
+def test_a_job_that_ends_before_its_first_renewal_under_a_limit_makes_room(
+    fleet: Fleet, scope: str, name: str
+) -> None:
+    """The job ran before the limit came, so its process holds no permit that it could free."""
+    fleet.publish(4)
+    process, other = fleet.process(), fleet.process()
+    assert process.start(4) == 4
+    fleet.store.set_limits(scope, name, Limits(concurrency=3))
+    assert other.start() == 0
+    for ends, runs in ((1, 0), (2, 2), (1, 3)):
+        process.claim(0, process.running[:ends])
+        for _ in range(2):  # a process that is refused finds what has ended, and asks again
+            fleet.clock.advance(1.1)
+            other.start()
+        assert len(other.running) == runs
+    fleet.clock.advance(1.1)
+    assert fleet.process().start() == 0
+
+
 def test_a_lowered_limit_drains_and_a_raised_one_lets_more_start(fleet: Fleet) -> None:
     """Both count from the next start."""
     fleet.store.set_limits("total", "", Limits(concurrency=4))

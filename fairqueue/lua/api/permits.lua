@@ -1,7 +1,8 @@
 -- Renew, free and take permits of limits wider than a shard whose home this shard is.
 -- ARGV now seconds renewed changes
--- RETURNS for each change "taken wait others opened": how many were taken, for how long one that
--- was refused waits at most, 1 if others wait, and shards on which its task may go on
+-- RETURNS for each change "taken wait others opened adopted": how many were taken, for how long one
+-- that was refused waits at most, 1 if others wait, shards on which its task may go on, and the
+-- permits of jobs that may have ended meanwhile
 -- renewed: "limit permit,permit,..." of each limit, one in a line; one that was lost is put back
 -- changes: "limit turn freed,... taken,..." of each, one in a line; -: none. `!` before one that is
 -- freed: no job has started by it
@@ -27,10 +28,11 @@ local replies = {}
 for limit, turn, taken in gmatch(changes, '(%S+) (%S+) %S+ (%S+)\n') do
   local p = Permits.of(limit)
   Permits.drop_ended(p, seconds)
-  local n, wait = 0, 0
+  local n, wait, adopted = 0, 0, ''
   if taken ~= '-' then n, wait = Permits.take(p, turn, listed(taken), seconds) end
+  if wait > 0 then adopted = Permits.adopted(p) end
   local opened = Permits.wake(p)
   Permits.save(p, seconds)
-  insert(replies, concat({ int(n), num(wait), Permits.has_others(p, turn), opened }, ' '))
+  insert(replies, concat({ int(n), num(wait), Permits.has_others(p, turn), opened, adopted }, ' '))
 end
 return replies

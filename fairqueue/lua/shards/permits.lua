@@ -12,6 +12,8 @@ local ASK_SECONDS = 2 -- for which an ask stands then
 local OUTAGE = 0.4 -- of the life of a permit: it outlives a shorter time in which no script ran
 local KEPT_SECONDS = 3600 -- after their end, where none asks any more
 local ENDED_AT_ONCE = 100 -- permits that have ended which one call drops
+local ADOPTED_SECONDS = 30 -- the life of a permit that was given to a job that runs
+local ADOPTED_AT_ONCE = 1000
 
 -- The limits wider than a shard under which a job of a queue and a task starts, `,` between them.
 function Permits.needed(queue, task)
@@ -74,6 +76,18 @@ end
 function Permits.put(p, permits, seconds)
   for _, permit in ipairs(permits) do call('ZADD', p.key, num(now + seconds), permit) end
   Permits.keep(p, seconds)
+end
+
+-- Permits of jobs that ran before their limit came. Until its next renewal an owner does not know
+-- of them, and frees none where a job ends. So an owner that is refused looks which have ended.
+function Permits.adopted(p)
+  local soon = num(now + ADOPTED_SECONDS)
+  local permits = call('ZRANGEBYSCORE', p.key, num(now), soon, 'LIMIT', '0', ADOPTED_AT_ONCE)
+  local adopted = {}
+  for _, permit in ipairs(permits) do
+    if find(permit, ':', 1, true) then insert(adopted, permit) end
+  end
+  return concat(adopted, ',')
 end
 
 -- What is left of a limit for which none asks any more expires.
