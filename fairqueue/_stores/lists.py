@@ -108,7 +108,13 @@ class ListStore(OperatorStore):
             yield [row_readers.held(row, now) for row in rows]
 
     def waiting(
-        self, queue: str, *, workspace: str = "", task: str = "", cursor: str = "", n: int = PAGE
+        self,
+        queue: str = "",
+        *,
+        workspace: str = "",
+        task: str = "",
+        cursor: str = "",
+        n: int = PAGE,
     ) -> values.JobPage:
         """Return a page of about ``n`` jobs, at most 100; those of a queue come in no order.
 

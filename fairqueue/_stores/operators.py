@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from fairqueue._keys import decode, decode_job, encode, encode_in, encode_job, encode_task
+from fairqueue._keys import decode_job, encode, encode_in, encode_job, encode_task
 from fairqueue._lazy import reports, rows
 from fairqueue._stores import limits_text, replies
 from fairqueue._stores.engine import Engine, Value, WorkspaceMoves
@@ -269,17 +269,12 @@ class OperatorStore:
         return replies.job(job_id, queue, found[0]) if found else None
 
     def locate(
-        self,
-        job_id: str,
-        *,
-        workspace: str | None,
-        queue: str | None,
-        names: list[str] | None = None,
+        self, job_id: str, *, workspace: str | None, queue: str | None
     ) -> list[tuple[JobState, FoundJob]]:
         """Return where there are jobs of this id, and in what state; it takes bounded steps.
 
         One that waits or runs is said to wait. A dead job of a queue that is not in use any more is
-        found in the workspace that is named. ``names`` gets the workspaces that were asked.
+        found in the workspace that is named.
         """
         queues = [encode(queue)] if queue else self._queues() or ([""] if workspace else [])
         where: dict[str, Value] = {"workspace": encode(workspace or ""), "id": encode(job_id)}
@@ -288,9 +283,7 @@ class OperatorStore:
             some = queues[at : at + QUEUES_AT_ONCE]
             where |= {"queues": " ".join(some), "count": PLACES_AT_ONCE // len(some)}
             for page in self._steps("locate", **where):
-                rows += page[1:]
-                if names is not None:
-                    names.extend(map(decode, page[0].split()))
+                rows += page
         found = (row.decode().split() for row in rows)
         return [(JobState(state), replies.found_job(job)) for state, job in found]
 

@@ -470,8 +470,7 @@ def find(view: View, text: str) -> str:
     queue, named = view.queue, urlencode({"name": text})
     if is_used(queue.store, Scope.workspace(text)):
         return f"/workspace?{named}"
-    names = list[str]()
-    job = locate(queue.store, text, workspace=None, queue=None, names=names)
+    job = locate(queue.store, text, workspace=None, queue=None)
     if job or queue.history.list(job_id=text, most=1):
         where = {"workspace": job.workspace} if job else {}
         return f"/job?{urlencode({'id': text, **where})}"
@@ -480,7 +479,7 @@ def find(view: View, text: str) -> str:
             return f"/{kind}?{named}"
     if queue.dead.look(DeadFilter(error=text), n=1).letters:
         return f"/dead?{urlencode({'error': text})}"
-    hint = hint_of_unseen(queue.store, "workspace", text, in_use=[names])
+    hint = hint_of_unseen(queue.store, "workspace", text)
     if hint is None:
         return f"/workspace?{named}"
     raise HTTPException(404, f"Nothing has this name: {hint}; {NOT_FOUND}")

@@ -46,18 +46,12 @@ def warn_of_unseen(store: StoreBase, scope: Scope) -> None:
         log.warning("%s", hint)
 
 
-def hint_of_unseen(
-    store: StoreBase, scope: str, name: str, *, in_use: Iterable[list[str]] = ()
-) -> str | None:
-    """Return a hint that nothing has this name now, with a similar one; None: it is in use.
-
-    ``in_use``: the names that jobs have, if they were read already.
-    """
+def hint_of_unseen(store: StoreBase, scope: str, name: str) -> str | None:
+    """Return a hint that nothing has this name now, with a similar one; None: it is in use."""
     if is_used(store, Scope(scope, name)):
         return None
     compared: set[str] = set()
-    places = PLACES[scope][1:] if in_use else PLACES[scope]
-    for known in chain(in_use, *(store.names(place, scope) for place in places)):
+    for known in chain.from_iterable(store.names(place, scope) for place in PLACES[scope]):
         if name in known:
             return None
         compared.update(islice(known, max(0, MOST_COMPARED - len(compared))))

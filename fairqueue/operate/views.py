@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import Any
 
-from fairqueue._keys import decode, encode
 from fairqueue._reports import SentChild, WithoutWorkspace
 from fairqueue._settings import Settings
 from fairqueue._stores.engine import Engine
@@ -52,13 +51,10 @@ MOST_DEMANDS = 100  # queues whose ready sets ``demand`` looks at
 FEWEST_FLOWS, FLOWS_OF_ALL = 50, 1000  # workspaces in line that looks at many queues count
 MOST_STUCK = 10_000  # running jobs whose progress one call looks at
 MOST_PAGES = 50  # pages of the store that one call reads for a page of waiting jobs
-BEGINNING = "0"
+CURSOR = re.compile(r"(\d+:)?(\d+/\S*)?", re.ASCII)  # of waiting jobs of all workspaces
 _OF_TASKS = struct.Struct("<dd")  # the sum of their seconds, and their count
 DEATHS = ("max_deliveries", "expired", "rejected")
 TICKS = ("published", "skipped", "missed", "full")
-
-ReadPage = Callable[..., JobPage]
-"""Reads the page at a cursor."""
 
 
 def _checked(**names: str | None) -> dict[str, str]:
@@ -265,12 +261,11 @@ class Views:
         """
         where = _checked(workspace=workspace, queue=queue, task=task)
         store = self._connected()
-        read: ReadPage = partial(store.waiting, **where, n=n)
-        if not where["workspace"]:
-            read = _of_queues(store, where, n)
+        if cursor and not (where["workspace"] or CURSOR.fullmatch(cursor)):
+            raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         found, pages = dict[tuple[str, str, str], WaitingJob](), 0
         while len(found) < n and pages < MOST_PAGES and (cursor or not pages):
-            page = read(cursor=cursor)
+            page = store.waiting(**where, cursor=cursor, n=n)
             rows = (job for job in page.jobs if job.seconds >= longer_than)
             found |= {(job.workspace, job.queue, job.job_id): job for job in rows}
             cursor, pages = page.cursor, pages + 1
@@ -429,28 +424,6 @@ def _busiest(store: StoreBase, queues: Sequence[QueueRow], n: int) -> list[str]:
         share = max(1, SAMPLED * of_queue // of_all)
         counted.update(store.sample(queue, min(share, of_queue)))
     return [name for name, _ in counted.most_common(2 * n)]
-
-
-def _of_queues(store: StoreBase, where: Mapping[str, str], n: int) -> ReadPage:
-    """Read one queue after another, by name; the cursor is the queue and the cursor in it."""
-    names = [where["queue"]]
-    if not names[0]:
-        names = sorted({row.queue for page in store.queues() for row in page if row.waiting})
-
-    def read(cursor: str) -> JobPage:
-        at, _, inside = cursor.partition(":")
-        if cursor and not inside.isdigit():
-            raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
-        left = [name for name in names if name >= decode(at)]
-        if not left:
-            return JobPage((), "")
-        inside = inside if left[0] == decode(at) else ""
-        page = store.waiting(**{**where, "queue": left[0]}, cursor=inside, n=n)
-        following = [f"{encode(left[0])}:{page.cursor}"] if page.cursor else []
-        following += [f"{encode(name)}:{BEGINNING}" for name in left[1:2]]
-        return JobPage(page.jobs, following[0] if following else "")
-
-    return read
 
 
 def _seen_with(row: WorkerRow | None, held: Held) -> WorkerRow:

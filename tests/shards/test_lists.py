@@ -81,7 +81,7 @@ def test_waiting_jobs_are_paged_shard_by_shard(busy: Both, n: int) -> None:
 def test_a_cursor_of_no_shard_is_refused(both: Both) -> None:
     """As one of a store with more shards is."""
     with pytest.raises(ConfigurationError, match="is not a cursor of this list"):
-        both.sharded.waiting("q", cursor="63")
+        both.sharded.waiting("q", cursor="63:")
 
 
 def test_queues_are_added_up(busy: Both) -> None:

@@ -171,7 +171,7 @@ def test_lists_have_the_new_shards(processes: Namespace) -> None:
     assert first.store.depth("q") == 1
     assert [row.queue for row in second.views.queues()] == ["q"]
     assert [job.job_id for job in third.store.waiting("q").jobs] == []
-    assert third.store.waiting("q", cursor=str(shard_of(name, TO))).jobs[0].job_id == "x"
+    assert third.store.waiting("q", cursor=f"{shard_of(name, TO)}:").jobs[0].job_id == "x"
     assert fourth.views.why("x").workspace == name
     assert fifth.jobs.cancel("x") == "removed"
 

@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from fairqueue._lazy import explained, reports, rows
-from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.later import fleet as fleets
@@ -35,19 +34,20 @@ class OwnMethods(Router, StoreBase):
     """Operations whose steps no header can describe, except limits and publishes."""
 
     def waiting(
-        self, queue: str, *, workspace: str = "", cursor: str = "", **chosen: Any
+        self, queue: str = "", *, workspace: str = "", cursor: str = "", **chosen: Any
     ) -> rows.JobPage:
-        """Return a queue's waiting jobs, shard by shard; a cursor modulo 64 is the shard."""
+        """Return a queue's waiting jobs, shard by shard; a cursor begins with the shard."""
         if workspace:
             home = self.home(workspace)
             return home.waiting(queue, workspace=workspace, cursor=cursor, **chosen)
-        inside, at = divmod(int(cursor or 0), SHARDS_MOST)
+        shard, _, inside = cursor.partition(":")
+        at = int(shard or 0)
         if at >= len(self.every):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
-        found = self.shards[at].waiting(queue, cursor=str(inside or ""), **chosen)
+        found = self.shards[at].waiting(queue, cursor=inside, **chosen)
         if found.cursor:
-            return replace(found, cursor=str(int(found.cursor) * SHARDS_MOST + at))
-        return replace(found, cursor=str(at + 1) if at + 1 < len(self.shards) else "")
+            return replace(found, cursor=f"{at}:{found.cursor}")
+        return replace(found, cursor=f"{at + 1}:" if at + 1 < len(self.shards) else "")
 
     def why(
         self,

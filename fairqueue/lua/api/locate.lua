@@ -4,7 +4,7 @@
 -- named workspace only.
 -- ARGV now workspace queues id cursor count
 -- ROUTE workspace MERGE gathered
--- RETURNS {cursor, "workspace workspace...", "state job", ...}: which were asked, what was found;
+-- RETURNS {cursor, "state job", ...}
 -- state: waiting (or running), dead or ended; job: workspace/queue/id
 -- WRITES nothing
 local _, name, queues, id, cursor, count = unpack(ARGV)
@@ -58,4 +58,4 @@ if name ~= '' then
   for _, known_by in ipairs(DeadLetters.named(name, id)) do add('dead', known_by) end
 end
 table.sort(found)
-return { following_cursor, concat(workspaces, ' '), unpack(found) }
+return { following_cursor, unpack(found) }

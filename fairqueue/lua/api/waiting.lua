@@ -1,4 +1,4 @@
--- One page of waiting and scheduled jobs: of a workspace in the order of its lanes, or of a queue.
+-- One page of waiting and scheduled jobs: of a workspace in the order of its lanes, or of queues.
 -- ARGV now workspace queue task payloads cursor count
 -- ROUTE workspace MERGE own
 -- RETURNS {now, cursor, row, ...}
@@ -79,11 +79,22 @@ local function of_workspace()
   return '0'
 end
 
-local function of_queue()
-  local following_cursor, found = Jobs.page(K.jobs(queue), cursor, count)
-  for i = 1, #found, 2 do add(queue, found[i], found[i + 1]) end
-  return following_cursor
+-- One queue, or one after another by name. The cursor is that in a queue's jobs, and the queue. To
+-- look at a queue counts as a job.
+local function of_queues()
+  local inside, first = match(cursor, '^(%d+)/(.*)$')
+  for _, each in ipairs(queue ~= '' and { queue } or Shard.queues()) do
+    if each >= (first or '') then
+      if count <= 0 then return '0/' .. each end
+      local from = each == first and inside or '0'
+      local following_cursor, found = Jobs.page(K.jobs(each), from, count)
+      for i = 1, #found, 2 do add(each, found[i], found[i + 1]) end
+      if following_cursor ~= '0' then return following_cursor .. '/' .. each end
+      count = count - #found / 2 - 1
+    end
+  end
+  return '0'
 end
 
-rows[2] = name ~= '' and of_workspace() or of_queue()
+rows[2] = name ~= '' and of_workspace() or of_queues()
 return rows
