@@ -96,17 +96,22 @@ class OperationCall:
         if self._way.is_function is not self._delivery.has_functions:
             self._way = self._way_by()
         wire, way = self._delivery.wire, self._way
-        if is_traced():  # redis-py's own client may send a call twice
-            return self._call_client(values)
+        client = (self._confirmation or wire).traced_client if is_traced() else None
+        execute = wire.execute if client is None else client.execute_command
+
+        def send() -> Any:
+            if client is None:
+                call = way.head + packed(values) + self._tail
+                return wire.exchange(call, self._read, is_there=is_there)
+            name, what = way.command  # redis-py's own client may send a call twice
+            return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)
+
         for _ in range(WAYS):
             try:
-                return wire.exchange(self._pack(way, values), self._read, is_there=is_there)
+                return send()
             except ResponseError as error:
-                way = self._other_way(error, way, wire.execute)
-        return wire.exchange(self._pack(way, values), self._read, is_there=is_there)
-
-    def _pack(self, way: _Way, values: Sequence[bytes]) -> bytes:
-        return way.head + packed(values) + self._tail
+                way = self._other_way(error, way, execute)
+        return send()
 
     def _other_way(self, error: ResponseError, way: _Way, execute: Callable[..., Any]) -> _Way:
         """Load what the server lacks; raise the error if it refused the call for another reason."""
@@ -121,16 +126,3 @@ class OperationCall:
         if not isinstance(error, NoScriptError):
             raise error
         return self._way_by(whole=True)
-
-    def _call_client(self, values: Sequence[bytes]) -> Any:
-        client, way = (self._confirmation or self._delivery.wire).traced_client, self._way
-        for _ in range(WAYS):
-            try:
-                return self._sent_by(client, way, values)
-            except ResponseError as error:
-                way = self._other_way(error, way, client.execute_command)
-        return self._sent_by(client, way, values)
-
-    def _sent_by(self, client: Any, way: _Way, values: Sequence[bytes]) -> Any:
-        name, what = way.command
-        return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)
