@@ -9,6 +9,7 @@ know the script.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha1
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ class OperationCall:
         self._confirmation = confirmation if library.writes(operation) else None
         self._tail = self._confirmation.packed if self._confirmation else b""
         self._read = self._confirmation.read if self._confirmation else read_one
+        self._wait = self._confirmation.wait if self._confirmation else None
         self._arguments = len(library.arguments_of(operation))
         self._way = self._way_by()
 
@@ -95,16 +97,16 @@ class OperationCall:
             self._confirmation.ensure()
         if self._way.is_function is not self._delivery.has_functions:
             self._way = self._way_by()
-        wire, way = self._delivery.wire, self._way
-        client = (self._confirmation or wire).traced_client if is_traced() else None
-        execute = wire.execute if client is None else client.execute_command
+        wire, way, traced = self._delivery.wire, self._way, is_traced()
+        execute = partial(wire.traced, "execute_command") if traced else wire.execute
 
         def send() -> Any:
-            if client is None:
+            if not traced:
                 call = way.head + packed(values) + self._tail
                 return wire.exchange(call, self._read, is_there=is_there)
             name, what = way.command  # redis-py's own client may send a call twice
-            return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)
+            given = what, len(self._keys), *self._keys, *values
+            return wire.traced(name.lower(), *given, then=self._wait)
 
         for _ in range(WAYS):
             try:
