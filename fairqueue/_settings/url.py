@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 from fairqueue._settings import problems
 from fairqueue._settings.model import Settings
@@ -67,14 +67,16 @@ def split_settings(url: str) -> tuple[str, dict[str, Any]]:
     head, mark, query = url.partition("?")
     if not mark:
         return url, {}
-    kept, settings = [], []
+    kept, settings = [], list[str]()
     for part in query.split("&"):
-        pairs = parse_qsl(part, keep_blank_values=True)
-        if pairs and _is_setting(pairs[0][0]):
-            settings += pairs
-        elif pairs:
+        names = parse_qs(part, keep_blank_values=True)
+        if names and _is_setting(*names):
+            settings.append(part)
+        elif names:
             kept.append(part)  # unchanged: masking a password needs a stray "@" as it was written
-    return (f"{head}?{'&'.join(kept)}" if kept else head), _gather(settings)
+    found = parse_qs("&".join(settings), keep_blank_values=True)
+    given = {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+    return (f"{head}?{'&'.join(kept)}" if kept else head), given
 
 
 def _is_setting(name: str) -> bool:
@@ -88,10 +90,3 @@ def _is_setting(name: str) -> bool:
     if close:
         raise ConfigurationError(f"unknown setting {name!r} in the URL; did you mean {close[0]!r}?")
     return False
-
-
-def _gather(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    found: dict[str, list[str]] = {}
-    for name, value in pairs:
-        found.setdefault(name, []).append(value)
-    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}

@@ -176,25 +176,22 @@ class ListStore(OperatorStore):
     def heartbeat(
         self,
         owner: str,
-        node: str,
+        worker: str,
         software: str,
         *,
-        queues: Sequence[str] | None = None,
-        slots: int | None = None,
         lease_seconds: float = 30.0,
-        limits: str = "",
         app: App | None = None,
+        **told: Any,
     ) -> None:
-        """Note that an owner of leases lives; ``node``: its framework's name for it, or empty.
+        """Note that an owner of leases lives, and other fields of its :class:`rows.WorkerRow`.
 
-        Of ``queues`` (None: not known) the first 4,000 bytes are kept. ``lease_seconds`` 0: it has
-        stopped. ``limits`` is a digest of those that it configures, ``app`` what it declares, of
-        which a digest is sent, and the rest if that is not known here.
+        Of its ``queues`` the first 4,000 bytes are kept. ``lease_seconds`` 0: it has stopped. Of
+        ``app``, which it declares, a digest is sent, and the rest if that is not known here.
         """
         text = "" if app is None else replies.app_text(app)
         digest = text and blake2b(text.encode(), digest_size=8).hexdigest()
-        about = replies.about_owner(node, software, queues, slots, lease_seconds, limits)
-        named = {"owner": encode(owner), "about": about, "digest": digest}
+        told |= {"worker": worker, "software": software, "lease_seconds": lease_seconds}
+        named = {"owner": encode(owner), "about": replies.about_owner(**told), "digest": digest}
         if not self._call("heartbeat", **named, app=""):
             self._call("heartbeat", **named, app=text)
 

@@ -315,27 +315,12 @@ def admitted_request(reply: list[Any]) -> AdmittedRequest:
     return AdmittedRequest("rejected", first.decode(), limit, in_flight)
 
 
-def about_owner(
-    node: str,
-    software: str,
-    queues: Sequence[str] | None,
-    slots: int | None,
-    lease_seconds: float,
-    limits: str,
-) -> str:
+def about_owner(queues: Sequence[str] | None = None, **told: Any) -> str:
     """Write what an owner tells of itself, with as many of its queues as there is room for."""
     ends = accumulate(len(encode(queue)) + 1 for queue in queues or ())
     kept = sum(end <= MOST_TAKES_BYTES for end in ends)
-    told = {
-        "worker": node,
-        "software": software,
-        "queues": queues and [*queues[:kept]],
-        "more_queues": len(queues or ()) - kept,
-        "slots": slots,
-        "lease_seconds": lease_seconds,
-        "limits": limits,
-    }
-    return json.dumps(told)
+    told["more_queues"] = len(queues or ()) - kept
+    return json.dumps({**told, "queues": queues and [*queues[:kept]]})
 
 
 def app_text(app: App) -> str:

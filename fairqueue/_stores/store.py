@@ -75,7 +75,10 @@ class StoreBase(ListStore, ScheduleStore):
 
     def is_stored(self, job: Job) -> bool:
         """Return whether there is a job of this id on its queue with this payload."""
-        return self.home(job.workspace).is_stored(job)
+        engine = self.home(job.workspace).engine
+        known_by = encode_job(job.workspace, job.queue, job.id)
+        record = engine.command("HGET", engine.keys.key("jobs", job.queue), known_by)
+        return record is not None and bool(record.partition(b"\n")[2] == job.payload)
 
     def home(self, workspace: str) -> Store:
         """Return the shard on which a workspace lives."""
@@ -252,6 +255,9 @@ class Store(PermitStore, MovesStore, StoreBase):
     def shards(self) -> tuple[Store, ...]:
         return (self,)
 
+    def home(self, workspace: str) -> Store:  # noqa: ARG002 - all are here
+        return self
+
     def clone(self, *, timeout_seconds: float | None = None, beside: Store | None = None) -> Store:
         """Return the same store over separate connections, or over those of another clone."""
         other = None if beside is None else beside.engine
@@ -387,13 +393,6 @@ class Store(PermitStore, MovesStore, StoreBase):
             seconds=seconds,
         )
         return bool(reply)
-
-    def is_stored(self, job: Job) -> bool:
-        """Return whether there is a job of this id on its queue with this payload."""
-        name = self.engine.keys.key("jobs", job.queue)
-        known_by = encode_job(job.workspace, job.queue, job.id)
-        record = self.engine.command("HGET", name, known_by)
-        return record is not None and bool(record.partition(b"\n")[2] == job.payload)
 
     def is_leased(self, fence: int) -> bool:
         """Return whether a fence still holds a lease."""

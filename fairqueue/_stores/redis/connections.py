@@ -17,8 +17,8 @@ next call, not in the client's pool, for two reasons:
       redis-py's whole client  2.0 (2.5)      1.3 (1.7)
       =======================  =============  ================
 
-While a library traces redis-py's client, calls go over a client, so that it sees them, and that
-client borrows the connections that wait here.
+While a library traces redis-py's client, calls go by a copy of the client, so that the library sees
+them, over the connections that wait here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
 from time import monotonic
 from typing import Any
-from weakref import WeakSet
 
 import redis
 from redis.exceptions import ResponseError
@@ -38,7 +38,6 @@ from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking
 from fairqueue._stores.redis.replicas import REPLIES, Replicas
-from fairqueue._stores.redis.traced import TracedClient
 from fairqueue._utils import is_readable, this_process
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
@@ -55,75 +54,50 @@ def head(command: Sequence[str], arguments: int) -> bytes:
     return b"*%d\r\n" % (len(command) + arguments) + packed(map(str.encode, command))
 
 
-class _Connections(redis.ConnectionPool):
-    """The connections of one client's calls: as many as were ever busy at once.
+def read_one(connection: Any) -> Any:
+    return connection.read_response()
 
-    While calls are traced this stands for redis-py's pool, which lends them to a client.
+
+class Wire:
+    """Carries one client's calls, beside that client: as many at once as were ever under way.
+
+    Safe to share between threads and over fork: a child makes its own connections.
     """
 
-    def __init__(self, pool: Any) -> None:
-        super().__init__(pool.connection_class, **pool.connection_kwargs)
-        self._options = pool.connection_kwargs
-        self._answered: WeakSet[Any] = WeakSet()
+    def __init__(self, client: Any) -> None:
+        self._client, self.pool = client, client.connection_pool
+        self._copies: deque[Any] = deque()
+        """Those of the client that see calls, while a library traces them."""
         self._begin()
 
     def _begin(self) -> None:
         self._pid = this_process.pid
         self._idle: deque[Any] = deque()
 
-    def take(self) -> Any:
-        """Take a connection without an unread reply, for one call."""
+    def _lend(self, call: Callable[[Any], Any]) -> Any:
+        """Lend a connection without an unread reply to one call; only an answer keeps it.
+
+        After any other end it is closed, and so are all others, which may be lost, too.
+        """
         if self._pid != this_process.pid:
             self._begin()
         try:
             connection = self._idle.pop()
         except IndexError:
-            return self.connection_class(**self._options)
+            connection = self.pool.connection_class(**self.pool.connection_kwargs)
         if _has_input(connection) or _is_doubted(connection):
             connection.disconnect()  # input without a call means that it has ended
-        return connection
-
-    def give_back(self, connection: Any, *, is_kept: bool) -> None:
-        """Keep a connection for the next call, or close it and all others, maybe lost, too."""
-        if is_kept:
-            self._idle.append(connection)
-        else:
-            connection.disconnect()
-            self.close()
-
-    def close(self) -> None:
-        while self._idle:
-            self._idle.pop().disconnect()
-
-    def get_connection(self, *_: Any, **__: Any) -> Any:
-        return self.take()
-
-    def release(self, connection: Any) -> None:
-        """Take it back, and keep it if its last call was answered."""
-        is_answered = connection in self._answered
-        self._answered.discard(connection)
-        self.give_back(connection, is_kept=is_answered)
-
-    def note_answer(self, connection: Any) -> None:
-        """Note that the call over this connection was answered."""
-        self._answered.add(connection)
-
-
-def read_one(connection: Any) -> Any:
-    return connection.read_response()
-
-
-class Wire:
-    """Carries one client's calls, beside that client.
-
-    Safe to share between threads and over fork: a child makes its own connections.
-    """
-
-    def __init__(self, client: Any) -> None:
-        pool = client.connection_pool
-        self.pool = pool
-        self.connections = _Connections(pool)
-        self.traced_client = TracedClient(self.connections, _keeps_connection, read_one)
+        try:
+            reply = call(connection)
+        except BaseException as error:
+            if isinstance(error, ResponseError) and not is_from_wrong_server(error):
+                self._idle.append(connection)
+            else:
+                connection.disconnect()
+                self.close()
+            raise
+        self._idle.append(connection)
+        return reply
 
     def exchange(
         self,
@@ -137,8 +111,8 @@ class Wire:
         ``read``: reads the whole reply. Only an answer keeps the connection, and only if the server
         may still be the right one: after a failover the next call connects again.
         """
-        connection = self.connections.take()
         times = 0
+        connection: Any = None
 
         def send_and_read() -> Any:
             nonlocal times
@@ -156,20 +130,22 @@ class Wire:
         def prepare_retry(_: Exception) -> None:
             connection.disconnect()
 
-        try:
+        def call(lent: Any) -> Any:
+            nonlocal connection
+            connection = lent
             try:
-                reply = connection.retry.call_with_retry(send_and_read, prepare_retry)
+                return connection.retry.call_with_retry(send_and_read, prepare_retry)
             except ResponseError as error:
                 if not is_moved(error):
                     raise
                 connection.disconnect()  # nothing has begun, and the slot is elsewhere by now
-                reply = send_and_read()
+                return send_and_read()
+
+        try:
+            return self._lend(call)
         except BaseException as error:
             error.owes_reply = times > isinstance(error, ResponseError)  # type: ignore[attr-defined]
-            self.connections.give_back(connection, is_kept=_keeps_connection(error))
             raise
-        self.connections.give_back(connection, is_kept=True)
-        return reply
 
     def execute(self, command: str, *arguments: str) -> Any:
         """Run a command of one or two words."""
@@ -179,26 +155,43 @@ class Wire:
         """Run a command; ``is_there``, on one of several servers: see :meth:`exchange`."""
         return self.exchange(head((), len(command)) + packed(command), is_there=is_there)
 
+    def traced(
+        self, method: str, *arguments: Any, then: Callable[[Any], object] | None = None
+    ) -> Any:
+        """Call a method of redis-py's client, which a library has replaced to see each call.
+
+        ``then`` gets the connection once the call was answered.
+        """
+
+        def call(connection: Any) -> Any:
+            client = self._copies.pop() if self._copies else copy(self._client)
+            client.auto_close_connection_pool = False
+            client.connection = connection  # so it takes none from its pool
+            try:
+                reply = getattr(client, method)(*arguments)
+            finally:
+                client.connection = None  # and brings none there
+                self._copies.append(client)
+            if then is not None:
+                then(connection)
+            return reply
+
+        return self._lend(call)
+
     def ask(self, *command: str, within: float) -> Any:
         """Run a command once, without retries; redis.TimeoutError: no reply came in time."""
-        connection = self.connections.take()
-        try:
+
+        def call(connection: Any) -> Any:
             connection.send_command(*command)
             _await_reply(connection, within)
-            reply = connection.read_response()
-        except BaseException as error:
-            self.connections.give_back(connection, is_kept=_keeps_connection(error))
-            raise
-        self.connections.give_back(connection, is_kept=True)
-        return reply
+            return connection.read_response()
+
+        return self._lend(call)
 
     def close(self) -> None:
         """Close idle connections; the wire may be used again."""
-        self.connections.close()
-
-
-def _keeps_connection(error: BaseException) -> bool:
-    return isinstance(error, ResponseError) and not is_from_wrong_server(error)
+        while self._idle:
+            self._idle.pop().disconnect()
 
 
 def _await_reply(
@@ -258,7 +251,6 @@ class Confirmation:
             b"".join(head(one, 0) for one in replicas.commands(wire.pool, mark, is_new=is_new))
             for is_new in (False, True)
         )
-        self.traced_client = TracedClient(wire.connections, _keeps_connection, self.read_and_wait)
 
     def ensure(self) -> None:
         """Raise TooFewReplicas if replicas were missing at the last write, and still are."""
@@ -277,12 +269,10 @@ class Confirmation:
         self._note(connection, marked)
         return reply
 
-    def read_and_wait(self, connection: Any) -> Any:
-        """Read the reply of a call without a WAIT behind it, then wait."""
-        reply = connection.read_response()
+    def wait(self, connection: Any) -> None:
+        """Wait behind a call that was sent without a WAIT."""
         connection.send_packed_command((self.packed,))
         self._look(connection)
-        return reply
 
     def _look(self, connection: Any, *, sent: bool = True) -> None:
         self._note(connection, [_read_any(connection) for _ in range(REPLIES)], sent=sent)

@@ -25,8 +25,7 @@ from fairqueue._stores.engine import (
 )
 from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
-from fairqueue._stores.redis.address import address_of, client_at, doubt_server, server_of
-from fairqueue._stores.redis.cluster import is_cluster
+from fairqueue._stores.redis.address import address_of, doubt_server, server_of
 from fairqueue._stores.redis.connections import TIMEOUTS, Confirmation, Wire
 from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
 from fairqueue._stores.redis.errors import raise_told, translated_redis_errors
@@ -71,24 +70,6 @@ class RedisEngine(Engine):
             Delivery(self.wire, self._library) if beside is None else beside.delivery
         )
         self._calls: dict[str, OperationCall] = {}
-
-    @classmethod
-    def from_url(
-        cls,
-        url: str,
-        *,
-        namespace: str,
-        replicas: Replicas,
-        shard: int = 0,
-        beside: RedisEngine | None = None,
-    ) -> RedisEngine:
-        """Open a redis://, rediss://, unix:// or redis+sentinel:// URL; nothing is connected yet.
-
-        Raises ConfigurationError for one that the client cannot use.
-        """
-        beside = None if is_cluster(url) else beside  # a slot may be on another node
-        client = beside.client if beside else client_at(url, tag=f"{namespace}:{shard}")
-        return cls(client, namespace=namespace, replicas=replicas, shard=shard, beside=beside)
 
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         call = self._calls.get(operation)
@@ -194,8 +175,7 @@ class RedisEngine(Engine):
 
     def watch(self) -> None:
         """Check the policy again, which ``CONFIG SET`` may have changed."""
-        with self._guarded():
-            policy = health.policy_of(self.client)
+        policy = self._info().get("maxmemory_policy")
         danger = policy and danger_of(policy, confirms=self._replicas.least > 0)
         if danger:
             warn(danger.text)
@@ -222,14 +202,14 @@ class RedisEngine(Engine):
         return f"{address_of(self.client.connection_pool)} {self.namespace}"
 
     def memory(self) -> rows.Memory | None:
-        """Ask the server, if it may be asked."""
-        with self._guarded():
-            return health.memory(self.client)
+        return health.memory(self._info())
 
     def durability(self) -> rows.Durability | None:
-        """Ask the server, if it may be asked."""
+        return health.durability(self._info())
+
+    def _info(self) -> health.Info:
         with self._guarded():
-            return health.durability(self.client)
+            return health.read_info(self.client)
 
     def remarks(self) -> Iterator[Remark]:
         """Yield remarks: persistence, memory, replicas, clock, permissions and the like."""

@@ -51,32 +51,26 @@ def refused_writes(client: Any, no_key: str) -> Iterator[Remark]:
             yield Remark(Level.PROBLEM, "writes", remedy)
 
 
-def memory(client: Any) -> rows.Memory | None:
-    """Return the server's memory; None: INFO is refused, or does not have it."""
-    info = _info(client, "memory")
+def memory(info: Info) -> rows.Memory | None:
+    """Return the server's memory; None: INFO does not have it."""
     if "used_memory" not in info:
         return None
     return rows.Memory(int(info["used_memory"]), int(info.get("maxmemory", 0)) or None)
 
 
-def policy_of(client: Any) -> str | None:
-    """Return the server's maxmemory-policy; None: INFO is refused, or does not have it."""
-    return _info(client, "memory").get("maxmemory_policy")
-
-
-def durability(client: Any) -> rows.Durability | None:
-    """Return the server's durability; None: INFO is refused, or does not have it."""
-    policy = policy_of(client)
+def durability(info: Info) -> rows.Durability | None:
+    """Return the server's durability; None: INFO does not have it."""
+    policy = info.get("maxmemory_policy")
     if policy is None:
         return None
-    appends = bool(_info(client, "persistence").get("aof_enabled"))
+    appends = bool(info.get("aof_enabled"))
     return rows.Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
 
 
-def _info(client: Any, section: str) -> Info:
-    """Return a section of INFO; empty if INFO is refused."""
+def read_info(client: Any) -> Info:
+    """Return what INFO says; empty if it is refused."""
     try:
-        found: Info = client.info(section)
+        found: Info = client.info()
     except redis.ResponseError as error:
         if is_from_wrong_server(error):
             raise

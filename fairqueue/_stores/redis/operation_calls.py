@@ -9,6 +9,7 @@ know the script.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import sha1
 from typing import Any, NamedTuple
 
@@ -67,6 +68,7 @@ class OperationCall:
         self._confirmation = confirmation if library.writes(operation) else None
         self._tail = self._confirmation.packed if self._confirmation else b""
         self._read = self._confirmation.read if self._confirmation else read_one
+        self._wait = self._confirmation.wait if self._confirmation else None
         self._arguments = len(library.arguments_of(operation))
         self._way = self._way_by()
 
@@ -95,18 +97,23 @@ class OperationCall:
             self._confirmation.ensure()
         if self._way.is_function is not self._delivery.has_functions:
             self._way = self._way_by()
-        wire, way = self._delivery.wire, self._way
-        if is_traced():  # redis-py's own client may send a call twice
-            return self._call_client(values)
+        wire, way, traced = self._delivery.wire, self._way, is_traced()
+        execute = partial(wire.traced, "execute_command") if traced else wire.execute
+
+        def send() -> Any:
+            if not traced:
+                call = way.head + packed(values) + self._tail
+                return wire.exchange(call, self._read, is_there=is_there)
+            name, what = way.command  # redis-py's own client may send a call twice
+            given = what, len(self._keys), *self._keys, *values
+            return wire.traced(name.lower(), *given, then=self._wait)
+
         for _ in range(WAYS):
             try:
-                return wire.exchange(self._pack(way, values), self._read, is_there=is_there)
+                return send()
             except ResponseError as error:
-                way = self._other_way(error, way, wire.execute)
-        return wire.exchange(self._pack(way, values), self._read, is_there=is_there)
-
-    def _pack(self, way: _Way, values: Sequence[bytes]) -> bytes:
-        return way.head + packed(values) + self._tail
+                way = self._other_way(error, way, execute)
+        return send()
 
     def _other_way(self, error: ResponseError, way: _Way, execute: Callable[..., Any]) -> _Way:
         """Load what the server lacks; raise the error if it refused the call for another reason."""
@@ -121,16 +128,3 @@ class OperationCall:
         if not isinstance(error, NoScriptError):
             raise error
         return self._way_by(whole=True)
-
-    def _call_client(self, values: Sequence[bytes]) -> Any:
-        client, way = (self._confirmation or self._delivery.wire).traced_client, self._way
-        for _ in range(WAYS):
-            try:
-                return self._sent_by(client, way, values)
-            except ResponseError as error:
-                way = self._other_way(error, way, client.execute_command)
-        return self._sent_by(client, way, values)
-
-    def _sent_by(self, client: Any, way: _Way, values: Sequence[bytes]) -> Any:
-        name, what = way.command
-        return getattr(client, name.lower())(what, len(self._keys), *self._keys, *values)
