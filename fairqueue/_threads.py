@@ -37,7 +37,11 @@ def _threading() -> Any:
     return threading
 
 
-def _is_patched() -> bool:
+def has_greenlets() -> bool:
+    """Whether gevent or eventlet have patched ``threading``.
+
+    A native thread gets a hub of its own at its first call, whose descriptors outlive the thread.
+    """
     return _gevent() is not None or _threading() is not threading
 
 
@@ -112,7 +116,7 @@ def native_lock(*, reentrant: bool = False) -> AbstractContextManager[Any]:
 def start_native(target: Callable[[], None], *, name: str) -> None:
     """Run ``target`` in a native daemon thread."""
     gevent = _gevent()
-    if _is_patched():
+    if has_greenlets():
         _let_native_threads_log()
     if gevent is None:
         _threading().Thread(target=target, name=name, daemon=True).start()
@@ -130,7 +134,7 @@ def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[
 class BackgroundWriter(Generic[T]):
     """Writes what is added from a native thread, which lives while there is something to write.
 
-    Beside greenlets it lives on: the hub that its first call gives it would keep its descriptors.
+    Beside greenlets it lives on, see :func:`has_greenlets`.
     ``opened`` gives, as a context for the thread's life, what writes a batch. If that raises, the
     items still in the batch are written later; of more than ``most`` waiting items the oldest go.
     """
@@ -191,7 +195,7 @@ class BackgroundWriter(Generic[T]):
                 pause.wait(self._every_seconds)
                 with self._lock:
                     idle = 0 if self.waiting else idle + 1
-                    if idle > self._idle_rounds and not _is_patched():
+                    if idle > self._idle_rounds and not has_greenlets():
                         self._runs = False
                         return
                 try:

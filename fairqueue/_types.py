@@ -389,6 +389,58 @@ class App(NamedTuple):
     """The tasks or actors that they can run; None: not known, or too many to tell."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """One owner of leases: a worker's process."""
+
+    worker: str
+    """The name that the framework gives its node; the owner, where that is not known."""
+    owner: str
+    software: str
+    """Versions, such as ``fairqueue/1.0 celery/5.4``; empty: not known."""
+    last_seen: float
+    """Its last sign of life: a claim, to within half a minute, or a renewal."""
+    silent_seconds: float
+    """How long ago that was."""
+    running: int
+    """How many leases it holds."""
+    slots: int | None = None
+    """How many jobs it can run at once, with an autoscaler at most; None: not known."""
+    queues: tuple[str, ...] | None = None
+    """The queues that it takes jobs from, as of half a minute ago at most; None: not known."""
+    more_queues: int = 0
+    """How many others there are; only the first 4,000 bytes of names are kept."""
+    lease_seconds: float | None = None
+    """The length of its leases; 0: it has said that it stops; None: not known."""
+    limits: str = ""
+    """A digest of the limits that it is configured with; empty: none, or not known."""
+    app: str = ""
+    """The setting ``app``, or what its framework calls it; empty: not known."""
+    tasks: tuple[str, ...] | None = None
+    """The tasks that it can run; None: it does not tell."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it gave a sign of life within its last two leases, and did not stop.
+
+        One that holds no lease gives a sign every 30 s at least. Where the length of its leases is
+        not known, it lives while it holds some.
+        """
+        if self.lease_seconds is None:
+            return self.running > 0
+        idle = min(self.lease_seconds, INTRODUCED_EVERY_SECONDS)
+        return self.silent_seconds < 2 * (self.lease_seconds if self.running else idle)
+
+    def takes(self, queue: str) -> bool:
+        """Whether it names this queue among those that it takes jobs from."""
+        return queue in (self.queues or ())
+
+    @property
+    def names_all_queues(self) -> bool:
+        """Whether ``queues`` has all from which it takes jobs."""
+        return self.queues is not None and not self.more_queues
+
+
 class JobState(str, Enum):
     """The state of a job or workspace, as ``queue.views.why`` found it."""
 

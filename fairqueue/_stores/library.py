@@ -207,8 +207,15 @@ class Library:
 
     @cached_property
     def digest(self) -> str:
-        """What tells this release's functions from those of others."""
-        return sha1(self._all.encode(), usedforsecurity=False).hexdigest()[:16]
+        """What tells this release's functions from those of others.
+
+        It is of what the text is made from: a server mostly has the functions, and then no process
+        makes the text.
+        """
+        names = "calls/base", *MODULES, *operations()
+        texts = (text.encode() for text in (*map(self._read, names), *_keys()))
+        made_by = Path(__file__).read_bytes()
+        return sha1(made_by + b"".join(texts), usedforsecurity=False).hexdigest()[:16]
 
     def function(self, operation: str) -> str:
         return f"fairqueue_{self.digest}_{operation}"

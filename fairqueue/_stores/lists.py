@@ -19,7 +19,7 @@ from fairqueue._stores import limits_text, replies
 from fairqueue._stores.later import explain, noted, row_readers
 from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.operators import OperatorStore
-from fairqueue._types import App
+from fairqueue._types import App, WorkerRow
 from fairqueue.messages import LISTED_BYTES
 
 PAGE = 100
@@ -163,12 +163,12 @@ class ListStore(OperatorStore):
         for now, found in self._pages("entries", **how):
             yield now, dict(zip(found[::2], found[1::2], strict=True))
 
-    def workers(self) -> dict[str, values.WorkerRow]:
+    def workers(self) -> dict[str, WorkerRow]:
         """Return the owners that gave a sign of life, without what they run."""
-        pages, found = [*self.entries("workers")], dict[str, values.WorkerRow]()
+        pages, found = [*self.entries("workers")], dict[str, WorkerRow]()
         apps = {name: text for _, page in pages for name, text in page.items() if name[:1] == b"#"}
         for now, page in pages:
-            for row in row_readers.workers({**page, **apps}, now):
+            for row in replies.workers({**page, **apps}, now):
                 known = found.setdefault(row.owner, row)
                 found[row.owner] = min(known, row, key=attrgetter("silent_seconds"))
         return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any
 
@@ -26,6 +27,7 @@ from fairqueue._types import (
     Published,
     QueueHead,
     Renewed,
+    WorkerRow,
 )
 from fairqueue.errors import CapacityExceeded, LeaseLost
 
@@ -35,6 +37,7 @@ MOST_TASKS_BYTES = 65_536
 MOST_TAKES_BYTES = 4000
 """How much of an owner's queue names is kept."""
 MOVES = 6
+LISTS = ("queues", "tasks")
 _STEPS = re.compile(rb"[\d.]+ \S+ steps \d+ \S+\n[^\n]*\n((?:[^\n]+\n)*)")
 
 
@@ -328,3 +331,36 @@ def app_text(app: App) -> str:
     names = sorted(app.tasks or ())
     tells = app.tasks is not None and len(json.dumps(names)) <= MOST_TASKS_BYTES
     return json.dumps({"app": app.name, "tasks": names if tells else None})
+
+
+def workers(texts: Mapping[bytes, bytes], now: float) -> list[WorkerRow]:
+    """Read owners, each with what its app has declared; one that cannot be read is left out."""
+    apps = {name[1:]: _declared(text) for name, text in texts.items() if name.startswith(b"#")}
+    found = []
+    for owner, text in texts.items():
+        if not owner.startswith(b"#"):
+            with suppress(ValueError, LookupError, TypeError):
+                found.append(_worker(decode(owner), text, apps, now))
+    return found
+
+
+def _worker(
+    owner: str, text: bytes, apps: Mapping[bytes, Mapping[str, Any]], now: float
+) -> WorkerRow:
+    seen, digest, about = text.split(b" ", 2)
+    said = {"tasks": None, **json.loads(about), **apps.get(digest, {})}
+    told = {name: said[name] for name in said.keys() & WorkerRow.__annotations__.keys()}
+    lists = {name: None if (of := told[name]) is None else tuple(of) for name in LISTS}
+    named = {"owner": owner, "worker": told["worker"] or owner}
+    silent = max(0.0, now - float(seen))
+    return WorkerRow(
+        **{**told, **lists, **named}, last_seen=float(seen), silent_seconds=silent, running=0
+    )
+
+
+def _declared(text: bytes) -> dict[str, Any]:
+    """Read what an app declares: nothing, if that is damaged."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        return {}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +19,6 @@ from fairqueue.rows import (
     RunningJob,
     TaskRow,
     WaitingJob,
-    WorkerRow,
     WorkspaceStats,
 )
 
@@ -153,42 +150,6 @@ def task(row: bytes) -> TaskRow:
         "workspace_burst pause"
     )
     return TaskRow(**read(TaskRow, names, row.split(b" ")), running=0)
-
-
-LISTS = ("queues", "tasks")
-
-
-def workers(texts: Mapping[bytes, bytes], now: float) -> list[WorkerRow]:
-    """Read owners, each with what its app has declared; one that cannot be read is left out."""
-    apps = {name[1:]: _declared(text) for name, text in texts.items() if name.startswith(b"#")}
-    found = []
-    for owner, text in texts.items():
-        if not owner.startswith(b"#"):
-            with suppress(ValueError, LookupError, TypeError):
-                found.append(_worker(decode(owner), text, apps, now))
-    return found
-
-
-def _worker(
-    owner: str, text: bytes, apps: Mapping[bytes, Mapping[str, Any]], now: float
-) -> WorkerRow:
-    seen, digest, about = text.split(b" ", 2)
-    said = {"tasks": None, **json.loads(about), **apps.get(digest, {})}
-    told = {name: said[name] for name in said.keys() & WorkerRow.__annotations__.keys()}
-    lists = {name: None if (of := told[name]) is None else tuple(of) for name in LISTS}
-    named = {"owner": owner, "worker": told["worker"] or owner}
-    silent = max(0.0, now - float(seen))
-    return WorkerRow(
-        **{**told, **lists, **named}, last_seen=float(seen), silent_seconds=silent, running=0
-    )
-
-
-def _declared(text: bytes) -> dict[str, Any]:
-    """Read what an app declares: nothing, if that is damaged."""
-    try:
-        return dict(json.loads(text))
-    except (ValueError, TypeError):
-        return {}
 
 
 def pause(row: Sequence[bytes], now: float) -> PauseRow:

@@ -14,6 +14,7 @@ from fairqueue._queue import FairQueue
 from fairqueue._threads import (
     RENEWALS_PER_LEASE,
     TIMEOUTS_PER_LEASE,
+    has_greenlets,
     native_event,
     native_lock,
     renew_until,
@@ -26,6 +27,7 @@ from fairqueue.plain import counted
 log = logging.getLogger("fairqueue.keeper")
 
 BEATS_UNTIL_ORPHANED = 2
+BEATS_UNTIL_REST = 2  # in which nothing is held: an end may be on its way during one
 EARLY_FRACTION = 1 / 15  # of a lease: a loss is reported this early, before another run can start
 MOST_EARLY_SECONDS = 2.0
 LOG_EVERY_SECONDS = 10.0
@@ -81,8 +83,9 @@ class LeaseKeeper:
     ``on_cancelled`` is called once, when a renewal reports that the job was cancelled.
     Each beat asks ``is_over`` whether the run of a lease is over although its lease is still held.
     From the second beat in a row on, ``on_orphaned`` is called: its slot would stay taken for ever.
-    The threads are native even where gevent or eventlet have patched ``threading``. ``deadlines``
-    is kept up to date with the deadline of every held lease.
+    The threads are native even where gevent or eventlet have patched ``threading``; elsewhere they
+    end, with their connection, when nothing was held for two beats. ``deadlines`` is kept up to
+    date with the deadline of every held lease.
     """
 
     def __init__(self, queue: FairQueue, *, deadlines: Deadlines | None = None) -> None:
@@ -98,6 +101,7 @@ class LeaseKeeper:
         self._lock = native_lock()
         self._held: dict[int, _HeldLease] = {}
         self._stopped: threading.Event | None = None
+        self._idle_beats = 0
 
     def _check_fork(self) -> None:
         """A forked child starts over: its parent's leases and lock are not its own."""
@@ -203,7 +207,7 @@ class LeaseKeeper:
         with self._lock:
             if self._stopped is not None:
                 return
-            self._stopped = native_event()
+            self._stopped, self._idle_beats = native_event(), 0
         start_native(partial(self._run, self._stopped), name="fairqueue-keeper")
         start_native(partial(self._watch, self._stopped), name="fairqueue-watch")
 
@@ -221,7 +225,18 @@ class LeaseKeeper:
 
     def _beat(self, queue: FairQueue) -> bool:
         self._report_orphans()
+        self._rest_if_idle()
         return self._try_to_renew(queue)
+
+    def _rest_if_idle(self) -> None:
+        """End the threads if they have had nothing to do; the next :meth:`hold` starts others."""
+        owes = self._template.endings.are_pending
+        with self._lock:
+            self._idle_beats = 0 if owes or self._held else self._idle_beats + 1
+            is_idle = self._idle_beats >= BEATS_UNTIL_REST and not has_greenlets()
+            if is_idle and self._stopped is not None:
+                self._stopped.set()
+                self._stopped = None
 
     def _interval(self) -> float:
         return self._lease_seconds / RENEWALS_PER_LEASE

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from fairqueue._lazy import rows
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Admission, Job
+from fairqueue._types import Admission, Job, WorkerRow
 from fairqueue.errors import FairQueueError, UnknownTask
 
 log = logging.getLogger("fairqueue.publish")
@@ -24,12 +24,12 @@ MOST_REMEMBERED = 10_000
 """Tasks by queue; beyond that they are asked for again."""
 
 
-def living(store: StoreBase) -> list[rows.WorkerRow]:
+def living(store: StoreBase) -> list[WorkerRow]:
     """Return the workers that live, by what they have said themselves."""
     return [row for row in store.workers().values() if row.is_alive]
 
 
-def known_tasks(workers: Sequence[rows.WorkerRow], queue: str) -> set[str] | None:
+def known_tasks(workers: Sequence[WorkerRow], queue: str) -> set[str] | None:
     """Return what the workers of a queue can run; None: not all of them tell, or there is none.
 
     Without a queue, what all workers can.
@@ -41,7 +41,7 @@ def known_tasks(workers: Sequence[rows.WorkerRow], queue: str) -> set[str] | Non
     return set().union(*told) if found and len(told) == len(found) else None
 
 
-def unknown(workers: Sequence[rows.WorkerRow], queue: str, task: str) -> str | None:
+def unknown(workers: Sequence[WorkerRow], queue: str, task: str) -> str | None:
     """Name a task that no worker of the queue knows, and one like it; None: it may be known."""
     known = known_tasks(workers, queue)
     if not task or known is None or task in known:
@@ -51,7 +51,7 @@ def unknown(workers: Sequence[rows.WorkerRow], queue: str, task: str) -> str | N
 
 
 def unknown_jobs(
-    store: StoreBase, queues: Sequence[rows.QueueRow], workers: Sequence[rows.WorkerRow]
+    store: StoreBase, queues: Sequence[rows.QueueRow], workers: Sequence[WorkerRow]
 ) -> dict[str, int]:
     """Count the jobs of tasks that no living worker of their queue knows, by a sample of each."""
     found: Counter[str] = Counter()
@@ -71,7 +71,7 @@ class Registry:
 
     def __init__(self, connected: Callable[[], StoreBase], settings: Settings) -> None:
         self._connected, self._policy = connected, settings.on_unknown_task
-        self._workers: Sequence[rows.WorkerRow] = ()
+        self._workers: Sequence[WorkerRow] = ()
         self._looked_until = 0.0
         self._answers: dict[tuple[str, str], tuple[float, str | None]] = {}
         """Until when each serves, and what is said of an unknown task."""

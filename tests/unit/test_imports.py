@@ -62,15 +62,16 @@ from fairqueue.adapters import FailureReporter
 queue = fairqueue.FairQueue(sys.argv[1], namespace=sys.argv[2])
 queue.presence.describe("celery@host", software="celery/5.6", tasks=lambda: ["work"])
 queue.claim(["default"])
+queue.publish(b"", workspace="acme", queue="default", task="work")
 FailureReporter(queue, lambda: ["default"], print).look()
 print(*sys.modules)
 """
 
 
-def test_a_worker_that_waits_for_jobs_imports_nothing_of_operators(
+def test_a_worker_that_waits_and_publishes_imports_nothing_of_operators(
     redis_url: str, namespace: str
 ) -> None:
-    """It claims, says what it can run, and looks for failures that no worker could report."""
+    """It claims, tells its tasks, asks who knows the task of a job, and looks for failed jobs."""
     found = subprocess.run(
         [sys.executable, "-c", WORKER, redis_url, namespace],
         check=True,

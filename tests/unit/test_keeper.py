@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -92,6 +93,22 @@ def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: Lea
     assert time.monotonic() - since > 1.5 * LEASE_SECONDS
     assert set(store.renewed) == {tuple(lease.fence for lease in leases)}
     assert not any(keeper.is_lost(lease.fence) for lease in leases)
+
+
+def test_its_threads_end_while_it_holds_nothing(
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+) -> None:
+    """After some beats without a lease both are gone; the next lease is renewed by others."""
+    (first,) = queue.claim(["q"]).leases
+    before = threading.active_count()
+    keeper.hold(first)
+    assert threading.active_count() == before + 2
+    wait_for(lambda: store.renewed)
+    keeper.forget(first.fence)
+    wait_for(lambda: threading.active_count() == before)
+    (second,) = queue.claim(["q"]).leases
+    keeper.hold(second)
+    wait_for(lambda: (second.fence,) in store.renewed)
 
 
 def test_a_forgotten_lease_is_not_renewed(

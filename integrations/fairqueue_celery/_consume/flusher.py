@@ -22,6 +22,9 @@ LOOK_EVERY_SECONDS = 0.02
 LOOK_AGAIN_SECONDS = 1.0
 """Only with greenlets: a keeper's native thread that calls :meth:`Flusher.look` may wake none."""
 
+IDLE_SECONDS = 10.0
+"""After this long without a look the thread ends, but with greenlets: the next look starts one."""
+
 RETRY_SECONDS = (0.05, 1.0)
 """At random: processes that have failed together do not try again together."""
 
@@ -29,13 +32,18 @@ LOG_EVERY_SECONDS = 10.0
 
 
 class Flusher:
-    """One thread per process, asleep while nothing is pending."""
+    """One thread per process, asleep while nothing is pending, and gone when that lasts."""
 
     def __init__(self) -> None:
         self._flushes: dict[Callable[[], bool], float] = {}  # not before this time
-        self._wanted = threading.Event()
-        self._pid: int | None = None
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._pid: int | None = None
+
+    def _reset(self) -> None:
+        """Begin in this process, whose ``threading`` is patched by now if it ever is."""
+        self._wanted, self._starting = threading.Event(), threading.Lock()
+        self._runs = False
+        self._pid = this_process.pid
 
     def serve(self, flush: Callable[[], bool]) -> None:
         """Call ``flush`` after each :meth:`look`, and again soon while it returns True or fails."""
@@ -47,27 +55,37 @@ class Flusher:
 
     def look(self) -> None:
         """Something may be pending."""
-        if self._pid != this_process.pid:
-            self._start()
+        if self._pid != this_process.pid:  # a forked child has no thread of its parent's
+            self._reset()
         if not self._wanted.is_set():
             self._wanted.set()
+        if not self._runs:
+            self._start()
 
     def _start(self) -> None:
-        self._pid = this_process.pid
-        self._wanted = threading.Event()
-        threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
+        with self._starting:
+            if not self._runs:
+                self._runs = True
+                threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
 
     def _run(self) -> None:
         is_green = not {"eventlet", "gevent"}.isdisjoint(sys.modules)
-        look_again = LOOK_AGAIN_SECONDS if is_green else None
         while True:
-            while not self._wanted.wait(look_again):
-                pass
+            while not self._wanted.wait(LOOK_AGAIN_SECONDS if is_green else IDLE_SECONDS):
+                if not is_green and self._ends():
+                    return
             self._wanted.clear()
             busy = True
             while busy:
                 time.sleep(LOOK_EVERY_SECONDS)
                 busy = sum(map(self._flush, list(self._flushes))) > 0
+
+    def _ends(self) -> bool:
+        """Whether the thread ends: a look that comes after this question starts another."""
+        with self._starting:
+            self._runs = False
+            self._runs = self._wanted.is_set()
+            return not self._runs
 
     def _flush(self, flush: Callable[[], bool]) -> bool:
         if time.monotonic() < self._flushes.get(flush, 0.0):

@@ -1,0 +1,50 @@
+"""The flusher's thread lives while there is something to report."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from fairqueue_celery._consume import flusher as flushers
+from tests.system.ledger import wait_for
+
+
+def _threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "fairqueue-flusher"]
+
+
+def test_its_thread_ends_while_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks share a thread, which ends when no look comes; the next one starts another."""
+    monkeypatch.setattr(flushers, "IDLE_SECONDS", 0.1)
+    flusher, others, flushed = flushers.Flusher(), len(_threads()), threading.Event()
+
+    def flush() -> bool:
+        flushed.set()
+        return False
+
+    flusher.serve(flush)
+    for _ in range(3):
+        flushed.clear()
+        flusher.look()
+        flusher.look()
+        assert len(_threads()) == others + 1
+        assert flushed.wait(10)
+        wait_for(lambda: len(_threads()) == others)
+
+
+def test_no_look_is_lost_as_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever a look comes, what it speaks of is flushed."""
+    monkeypatch.setattr(flushers, "IDLE_SECONDS", 0.001)
+    monkeypatch.setattr(flushers, "LOOK_EVERY_SECONDS", 0.0)
+    flusher, flushed = flushers.Flusher(), threading.Event()
+
+    def flush() -> bool:
+        flushed.set()
+        return False
+
+    flusher.serve(flush)
+    for _ in range(500):
+        flushed.clear()
+        flusher.look()
+        assert flushed.wait(10)
