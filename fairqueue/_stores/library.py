@@ -213,9 +213,8 @@ class Library:
         makes the text.
         """
         names = "calls/base", *MODULES, *operations()
-        texts = (text.encode() for text in (*map(self._read, names), *_keys()))
-        made_by = Path(__file__).read_bytes()
-        return sha1(made_by + b"".join(texts), usedforsecurity=False).hexdigest()[:16]
+        texts = [*map(self._read, names), *_keys(), _OPERATION, _REGISTER]
+        return sha1("".join(texts).encode(), usedforsecurity=False).hexdigest()[:16]
 
     def function(self, operation: str) -> str:
         return f"fairqueue_{self.digest}_{operation}"

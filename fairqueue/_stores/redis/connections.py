@@ -164,8 +164,11 @@ class Wire:
         """
 
         def call(connection: Any) -> Any:
-            client = self._copies.pop() if self._copies else copy(self._client)
-            client.auto_close_connection_pool = False
+            try:
+                client = self._copies.pop()
+            except IndexError:
+                client = copy(self._client)
+                client.auto_close_connection_pool = False
             client.connection = connection  # so it takes none from its pool
             try:
                 reply = getattr(client, method)(*arguments)
