@@ -16,6 +16,8 @@ Settings = dict[tuple[str, bytes], bytes]
 """Texts by their kind of hash and field."""
 SETTINGS_AT_ONCE = 200
 FORWARDINGS = 200  # fields that are read at once
+BEGIN, UNIQUE_KEYS = b"0", b"unique 0"
+"""Cursors: of all that a workspace has, and after its jobs and dead letters."""
 
 
 class Forwarding(NamedTuple):
@@ -36,7 +38,7 @@ class Left(IntEnum):
     """Whether a workspace that got a parent on another shard has left for it."""
 
     DONE = 1
-    HAS_JOBS = 0
+    IS_KNOWN = 0
     IS_PARENT = -1
 
 
@@ -148,24 +150,19 @@ class MovesStore(OperatorStore):
             raise _late(workspace)
         return running
 
-    def pages(self, workspace: str, *, begin: bytes = b"0") -> Iterator[bytes]:
+    def pages(self, workspace: str, *, begin: bytes = BEGIN) -> Iterator[bytes]:
         """Yield a workspace's data, page by page; its limits are on the last one.
 
-        Jobs come again until the caller has dropped them. From ``b"unique 0"`` on there are none.
+        Jobs come again until the caller has dropped them.
         """
         name = encode(workspace)
         for (items,) in self._steps("pages", begin, b"end", workspace=name):
             if items:
                 yield items
 
-    def take_in(self, workspace: str, items: bytes, *, moves: bool = True) -> bytes:
-        """Store a page; return which of its items are here now.
-
-        Jobs start after the last page. Without ``moves`` the workspace has none, and lives here
-        from now on.
-        """
-        name = encode(workspace)
-        found = self._call("take_in", workspace=name, items=items, moves=int(moves))
+    def take_in(self, workspace: str, items: bytes) -> bytes:
+        """Store a page; return which of its items are here now. Jobs start after the last page."""
+        found = self._call("take_in", workspace=encode(workspace), items=items)
         if found == 0:
             raise _late(workspace)
         return bytes(found)
@@ -174,16 +171,13 @@ class MovesStore(OperatorStore):
         """Remove items that the other shard has taken in; False: the workspace does not move."""
         return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
 
-    def leave_shard(
-        self, workspace: str, to: int, *, moves: bool = True, looks: bool = False
-    ) -> Left:
-        """Record that a workspace without jobs lives elsewhere; ``looks``: change nothing.
+    def leave_shard(self, workspace: str, to: int, replaces: str = "moves") -> Left:
+        """Record that a workspace lives elsewhere, since it has moved there, or for its parent.
 
-        Without ``moves`` the reason is its parent.
+        For its parent nothing of it may be here but limits of the source that the caller
+        ``replaces``. Raises WorkspaceMoves if it has left already.
         """
-        left = self._call(
-            "leave_shard", workspace=encode(workspace), to=to, moves=int(moves), looks=int(looks)
-        )
+        left = self._call("leave_shard", workspace=encode(workspace), to=to, replaces=replaces)
         if left < Left.IS_PARENT:
             raise _late(workspace)
         return Left(left)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Scope
+from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
+from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.replies import ticket
@@ -119,7 +122,7 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
 
 
 def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
-    """Its workspace stays there alone; another parent takes it along once its jobs have ended."""
+    """Its workspace stays there alone; another parent takes it along, but not to where it was."""
     queue, name = processes.open(FROM), OTHERS[0]
     queue.limits.set(Scope.workspace(ORG), concurrency=1)
     group(queue, name)
@@ -127,69 +130,134 @@ def test_a_parent_that_is_unset_moves_nothing(processes: Namespace) -> None:
     queue.limits.unset(Scope.workspace(name))
     put(processes.open(FROM), name)
     assert places(processes) == {AT: 2}
-    for parent in (OTHER, ORG, OTHER, name):  # also back to where it has been
-        ended(queue)
-        group(queue, name, parent=parent)
-        put(queue, name)
-        put(processes.open(FROM), name)
-        assert places(processes) == {shard_of(parent, FROM): 2}
-    assert processes.findings(FROM) == []
-
-
-def test_what_is_known_of_a_workspace_goes_along(processes: Namespace, clock: ManualClock) -> None:
-    """Its limits, its pause, its rate, and unique keys that outlive their jobs."""
-    queue, name = processes.open(FROM), OTHERS[0]
-    put(queue, name, unique_key="k", unique_for=900)
-    queue.limits.set(Scope.workspace(name), rate="1/h", capacity=7)
     ended(queue)
-    queue.pauses.pause(Scope.workspace(name))
-    group(queue, name)
-    late = processes.open(FROM)
-    assert late.publish(b"", queue="q", workspace=name, task="t", unique_key="k").outcome == (
-        "existing"
-    )
-    put(late, name)
-    assert late.store.get_limits("workspace", name)[-1].limits == {
-        "parent": ORG,
-        "capacity": 7,
-        "rate": 1 / 3600,
-    }
-    assert ran(late) == []
-    late.pauses.resume(Scope.workspace(name))
-    assert ran(late) == []
-    clock.advance(3600)
-    assert ran(late) == [name]
+    third = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(name, FROM)})
+    group(queue, name, parent=third)
+    put(processes.open(FROM), name)
+    assert places(processes) == {shard_of(third, FROM): 1}
+    ended(queue)
+    queue.limits.unset(Scope.workspace(name))
+    with pytest.raises(ConfigurationError, match="the workspace has left that shard for shard"):
+        group(queue, name)
     assert processes.findings(FROM) == []
 
 
-@pytest.mark.parametrize("has", ["waiting", "scheduled", "running", "dead", "request"])
-def test_a_workspace_with_jobs_stays(processes: Namespace, has: str) -> None:
-    """It is told with the remedy, nothing has changed, and it is done again without jobs."""
-    queue, name = processes.open(FROM), OTHERS[0]
-    tickets = ticket("web", name, 1)
-    if has == "request":
-        queue.store.admit_request(tickets, lease_seconds=9, waiting_most=0)
-    else:
-        put(queue, name, delay_seconds=5 * (has == "scheduled"))
+JOBS: dict[str, dict[str, Any]] = {
+    "waiting": {},
+    "scheduled": {"delay_seconds": 5},
+    "running": {},
+    "dead": {},
+    "unique": {"unique_key": "k", "unique_for": 900},
+    "rate": {},
+    "task rate": {},
+}
+"""Jobs by which a workspace is known."""
+RATES = {
+    "rate": (Scope.default(), {"rate": "1/h"}),
+    "task rate": (Scope.task("t"), {"workspace_rate": "1/h"}),
+}
+KNOWN = (*JOBS, "request", "pause", "limit")
+
+
+def make_known(queue: FairQueue, name: str, has: str) -> None:
+    """Let a shard know this of a workspace."""
+    if has in RATES:
+        scope, rate = RATES[has]
+        queue.limits.set(scope, **rate)
+    if has in JOBS:
+        put(queue, name, **JOBS[has])
     leases = queue.claim(["q"], 1).leases if has in {"running", "dead"} else ()
-    if has == "dead":
-        queue.reject(leases[0], reason="broken")
+    match has:
+        case "dead":
+            queue.reject(leases[0], reason="broken")
+        case "unique" | "rate" | "task rate":
+            ended(queue)
+        case "request":
+            queue.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0)
+        case "pause":
+            queue.pauses.pause(Scope.workspace(name))
+        case "limit":
+            queue.limits.set(Scope.workspace(name), capacity=7)
+
+
+@pytest.mark.parametrize("has", KNOWN)
+def test_a_workspace_that_is_known_stays(
+    processes: Namespace, clock: ManualClock, has: str
+) -> None:
+    """Nothing has changed, the error names the remedy, and once that is done it goes."""
+    queue, name = processes.open(FROM), OTHERS[0]
+    make_known(queue, name, has)
+    home, before = at(queue, name), queue.limits.list()
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="remove its schedules, then set the parent"):
+        with pytest.raises(ConfigurationError, match="and resume it, then set the parent again"):
             group(queue, name)
-    with pytest.raises(ConfigurationError, match="purge its dead letters"):
-        queue.store.put_provider_limits(name, Limits(parent=ORG))
-    assert parents.parents_in(queue.store.shards[at(queue, name)], name) == {}
-    put(queue, name)
-    assert set(places(processes)) == {shard_of(name, FROM)}
+    if has != "limit":
+        with pytest.raises(ConfigurationError, match="purge its dead letters"):
+            queue.store.put_provider_limits(name, Limits(parent=ORG))
+    assert (at(queue, name), queue.limits.list()) == (home, before)
+    assert set(places(processes)) <= {home}
     queue.jobs.purge(workspace=name)
     queue.dead.purge(DeadFilter(name))
-    queue.store.end_request(tickets)
-    if has == "running":
-        queue.ack(leases[0])
+    queue.store.end_request(ticket("web", name, 1))
+    queue.limits.unset(Scope.workspace(name))
+    queue.pauses.resume(Scope.workspace(name))
+    for _ in range(2):
+        clock.advance(3601)
+        queue.store.reap(max_deliveries=None)
+        ended(queue)
     group(queue, name)
     put(queue, name)
     assert places(processes) == {AT: 1}
+    assert processes.findings(FROM) == []
+
+
+def test_a_provider_names_a_parent_later(processes: Namespace) -> None:
+    """Its answer replaces all that it has said before, so nothing is left behind."""
+    queue, name = processes.open(FROM), OTHERS[0]
+    assert queue.store.put_provider_limits(name, Limits(concurrency=3))
+    assert queue.store.put_provider_limits(name, Limits(concurrency=2, parent=ORG))
+    assert at(queue, name) == AT
+    row = processes.shard(AT).get_limits("workspace", name)[-1]
+    assert row.limits == {"concurrency": 2, "parent": ORG}
+
+
+def test_two_processes_name_parents_at_the_same_time(
+    processes: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each step of one the other does it, too: what neither was refused stands, all of it."""
+    call, is_over = Engine.call, False
+    names = (name for name in map("w{}".format, count()) if shard_of(name, FROM) != AT)
+    given: list[dict[str, Any]] = [
+        {"parent": ORG, "concurrency": 2},
+        {"parent": OTHER, "capacity": 7},
+    ]
+    for step, name in enumerate(names):
+        stands: dict[str, Any] = {}
+        left = iter(range(step))
+
+        def try_to_set(which: int) -> None:
+            with suppress(ConfigurationError, StoreUnavailable):
+                limits = Limits(**given[which])
+                processes.open(FROM).store.set_limits("workspace", name, limits)  # noqa: B023
+                stands.update(given[which])  # noqa: B023
+
+        def called(engine: Engine, operation: str, /, **named: Any) -> Any:
+            if next(left, None) is None:  # noqa: B023
+                monkeypatch.setattr(Engine, "call", call)
+                try_to_set(1)
+            return call(engine, operation, **named)
+
+        monkeypatch.setattr(Engine, "call", called)
+        try_to_set(0)
+        is_over = Engine.call is not call
+        monkeypatch.setattr(Engine, "call", call)
+        if is_over:
+            break
+        home = at(processes.open(FROM), name)
+        assert home == shard_of(stands["parent"], FROM), step
+        row = processes.shard(home).get_limits("workspace", name)[-1]
+        assert row.limits == stands, step
+    assert step > 3
     assert processes.findings(FROM) == []
 
 
@@ -218,19 +286,16 @@ def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     """Live ones are over those of a provider, and these over configured ones."""
     name = next(n for n in MEMBERS if shard_of(n, FROM) not in {AT, shard_of(OTHER, FROM)})
     queue = configured(processes, **{name: {"parent": ORG}})
-    group(queue, name, parent=OTHER)
-    assert at(queue, name) == shard_of(OTHER, FROM)
-    queue.limits.unset(Scope.workspace(name))
     assert at(queue, name) == AT
     assert queue.store.put_provider_limits(name, Limits(parent=OTHER))
     put(queue, name)
     assert places(processes) == {shard_of(OTHER, FROM): 1}
     assert queue.store.put_provider_limits(name, Limits(parent=OTHER, weight=2))
-    with pytest.raises(ConfigurationError, match="has jobs"):
+    with pytest.raises(ConfigurationError, match="has left that shard"):
         queue.store.put_provider_limits(name, None, age_seconds=-1)
-    ended(queue)
+    group(queue, name, parent=OTHER)
     assert queue.store.put_provider_limits(name, None, age_seconds=-1)
-    assert at(queue, name) == AT
+    assert at(queue, name) == shard_of(OTHER, FROM)
     assert processes.findings(FROM) == []
 
 
@@ -258,23 +323,20 @@ def test_it_goes_on_wherever_it_was_killed(
         step += 1
         known = Namespace(f"{namespace}-{step}", partial(MemoryEngine, Database()), clock)
         queue = known.open(FROM)
-        queue.limits.set(Scope.workspace(name), concurrency=1)
         killed, doom = known.open(FROM), Executioner(step, after=after)
         doom.watch(killed, FROM)
         try:
-            group(killed, name)
+            killed.limits.set(Scope.workspace(name), parent=ORG, concurrency=1)
             is_over = True
         except Killed:
-            put(known.open(FROM), name)
-            ended(queue)
-            group(queue, name)
+            queue.limits.set(Scope.workspace(name), parent=ORG, concurrency=1)
         put(known.open(FROM), name, n=2)
         assert places(known) == {AT: 2}, step
         assert len(ran(queue)) == 1, step
         assert list(of_layout(queue.store.shards)) == [], step
         assert known.findings(FROM) == [], step
         known.close()
-    assert step > 10
+    assert step > 5
 
 
 def test_another_number_of_shards(processes: Namespace, clock: ManualClock) -> None:

@@ -85,7 +85,9 @@ class ShardedLimits(ShardedParents, StoreBase):
         if scope == "workspace":
             parent = None if limits is None else limits.parent
             is_placed = limits is None or parent is not None
-            set_limits(self.place(name, "live", parent) if is_placed else self.home(name))
+            replaces = "live" if limits is None else ""
+            at = self.place(name, "live", parent, replaces) if is_placed else self.home(name)
+            set_limits(at)
         else:
             has_home = len(self.shards) > 1 and scope != "default"
             home = self.shards[home_of(limit_of(scope, name))] if has_home else None
@@ -119,7 +121,7 @@ class ShardedLimits(ShardedParents, StoreBase):
     def put_provider_limits(self, workspace: str, limits: Limits | None, **ages: float) -> bool:
         """Store a limit provider's answer; ConfigurationError if its parent is impossible now."""
         parent = None if limits is None else limits.parent
-        shard = self.place(workspace, "limit_provider", parent)
+        shard = self.place(workspace, "limit_provider", parent, "provider")
         return shard.put_provider_limits(workspace, limits, **ages)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairqueue._shards.placement import shard_of
+from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import moves_from
-from fairqueue._stores.moves import Left
+from fairqueue._stores.moves import UNIQUE_KEYS, Left
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
@@ -35,12 +36,14 @@ def refuse_nested(workspaces: Mapping[str, Limits]) -> None:
 
 
 class ShardedParents(Shards):
-    """Decides where to store a parent; a workspace without jobs goes to its parent's shard."""
+    """Decides where to store a parent: of a workspace that is not known yet, on its shard."""
 
-    def place(self, workspace: str, source: str, parent: str | None) -> Store:
+    def place(self, workspace: str, source: str, parent: str | None, replaces: str = "") -> Store:
         """Return the shard on which to store a source's parent of a workspace.
 
-        Raises ConfigurationError, and changes nothing, if the workspace has jobs on another shard.
+        ``replaces``: a kind of limits of which the caller stores all there next. Raises
+        ConfigurationError, and changes nothing, if anything else of the workspace is known on
+        another shard.
         """
         at = self.home(workspace)
         if len(self.shards) == 1:
@@ -53,12 +56,12 @@ class ShardedParents(Shards):
         if target is not at or not target.is_parent(after):
             self._refuse_reshard()
             self._make_parent(workspace, after)
-        if target is not at:
-            self._send(workspace, after, at, target)
+        if target is not at and not self._send(workspace, after, at, target, replaces):
+            return self.place(workspace, source, parent, replaces)
         return target
 
     def place_configured(self, workspaces: Mapping[str, Limits]) -> None:
-        """Move workspaces without jobs to the shards of their configured parents."""
+        """Let workspaces begin on the shards of their configured parents."""
         refuse_nested(workspaces)
         for name, limits in workspaces.items():
             if limits.parent is not None:
@@ -98,26 +101,49 @@ class ShardedParents(Shards):
                 home.keep_parent(parent, is_parent=False)
             raise _nested(workspace, parent, str(above))
 
-    def _send(self, workspace: str, parent: str, at: Store, target: Store) -> None:
-        """Move a workspace without jobs to another shard."""
+    def _send(self, workspace: str, parent: str, at: Store, target: Store, replaces: str) -> bool:
+        """Let a workspace of which nothing is known live on another shard.
+
+        False: another process has sent it elsewhere. It comes to each shard once, so the ways from
+        shard to shard lead in no circle.
+        """
         number = target.engine.shard
-        left = at.leave_shard(workspace, number, moves=False, looks=True)
-        if left is Left.DONE:
-            for items in at.pages(workspace, begin=b"unique 0"):
-                target.take_in(workspace, items, moves=False)
-            left = at.leave_shard(workspace, number, moves=False)
-            if left is not Left.DONE:
-                target.keep_forwarding(workspace, at.engine.shard)
+        if target.whereabouts(workspace).to is not None:
+            raise _cannot_follow(workspace, parent, at, number, CAME_BEFORE)
+        keys = at.pages(workspace, begin=UNIQUE_KEYS)
+        target.keep_forwarding(workspace, None)
+        has_keys = any(items.startswith(b"unique ") for items in keys)
+        try:
+            left = Left.IS_KNOWN if has_keys else at.leave_shard(workspace, number, replaces)
+        except WorkspaceMoves:
+            return False
         if left is Left.IS_PARENT:
             raise _is_parent(workspace, parent)
-        if left is Left.HAS_JOBS:
-            raise ConfigurationError(
-                f"workspaces[{workspace!r}].parent={parent!r}: the workspace has jobs, dead "
-                f"letters, schedules or requests on shard {at.engine.shard}, and its parent's "
-                f"shard is {number}: let its jobs end or purge them, purge its dead letters, "
-                "remove its schedules, then set the parent again; nothing has changed"
-            )
+        if left is Left.IS_KNOWN:
+            raise _cannot_follow(workspace, parent, at, number, IS_KNOWN)
         self.layout.is_at(workspace, number)
+        return True
+
+
+IS_KNOWN = (
+    "the workspace has jobs, dead letters, schedules, requests, limits, a pause, or unique keys or "
+    "rates that still count on shard {at}, and its parent's shard is {to}: let its jobs end or "
+    "purge them, purge its dead letters, remove its schedules, unset its limits and resume it, "
+    "then set the parent again, with its limits"
+)
+CAME_BEFORE = (
+    "its parent's shard is {to}, and the workspace has left that shard for shard {at}: name a "
+    "parent on another shard, or set it after the next 'fairqueue reshard'"
+)
+
+
+def _cannot_follow(
+    workspace: str, parent: str, at: Store, to: int, reason: str
+) -> ConfigurationError:
+    reason = reason.format(at=at.engine.shard, to=to)
+    return ConfigurationError(
+        f"workspaces[{workspace!r}].parent={parent!r}: {reason}; nothing has changed"
+    )
 
 
 def _is_parent(workspace: str, parent: str) -> ConfigurationError:

@@ -1,28 +1,24 @@
 -- A workspace has moved, or has got a parent elsewhere: only where it is now is kept here.
--- ARGV now workspace to moves looks
--- RETURNS 1; 0 where it has jobs, dead letters, schedules or requests; -1 where it is a parent, and
--- stays; -2 where the number of shards does not change
--- moves: 1 since the number of shards changes; looks: 1 to change nothing
-local _, name, to, moves, looks = unpack(ARGV)
-local ws = Moves.workspace(name)
+-- ARGV now workspace to replaces
+-- RETURNS 1; 0 where something of it would have to move, -1 where it is a parent, and stays; -2
+-- where the number of shards does not change
+-- replaces: moves, since the number of shards changes; else the source whose limits the caller
+-- stores there next, or none, and nothing else of it may be here
+local _, name, to, replaces = unpack(ARGV)
+local ws, moves = Moves.workspace(name), replaces == 'moves'
 
-local function has_jobs()
-  for _, flow in ipairs(Flows.all(ws)) do
-    if flow.lanes ~= '' then return true end
-  end
-  return Moves.has_some(name)
-end
-
-if moves == '1' then
+if moves then
   if not Moves.are_running() then return -2 end
   -- the caller of one that waits asks again, on the new shard
   local tickets = call('ZRANGEBYSCORE', K.requests_of_workspace(name), 0, '+inf')
   for _, ticket in ipairs(tickets) do Requests.drop(ticket) end
 else
+  Shard.refuse_moved(name)
   if call('HEXISTS', K.moved(), '@' .. name) == 1 then return -1 end
-  if has_jobs() then return 0 end
-  if looks == '1' then return 1 end
-  Moves.let_all_through()
+  if Moves.is_known(name, replaces) then return 0 end
+  Limits.forget()
+  Shard.load().spread = ' spread ' -- so that requests ask, too
+  call('HSET', K.limits(), 'forwards', 1)
 end
 
 for _, source in ipairs(Moves.SOURCES) do Limits.put(Moves.field(source, name), '') end

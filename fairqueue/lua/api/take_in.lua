@@ -1,16 +1,14 @@
 -- Store a page of what belongs to a workspace that comes to this shard, see shards/moves.lua.
 -- What is here already stays as it is, so this may be repeated.
--- ARGV now workspace items moves
+-- ARGV now workspace items
 -- FULL refused
 -- RETURNS the items that are here, one in a line: kind of id; 0 where the workspace is not
 -- expected, or the number of shards does not change
--- moves: 1 where its jobs come with it, and nothing starts before the end; 0 where it has none
-local _, name, items, moves = unpack(ARGV)
+local _, name, items = unpack(ARGV)
 local found, kept, tat, at, ws = {}, {}, 0, 1
 
-moves = moves == '1'
 local is_expected = Moves.are_running() and find(call('HGET', K.moved(), name) or '', '^<')
-if moves and not is_expected then return 0 end
+if not is_expected then return 0 end
 
 -- Limits are put before the workspace is read. It begins here.
 local function take_rest(text)
@@ -26,7 +24,6 @@ local function take_rest(text)
       Requests.start(of, now + value)
     end
   end
-  if not moves then Moves.let_all_through() end
   if call('HEXISTS', K.limits(), 'forwards') == 1 then call('HSET', K.moved(), '+' .. name, 1) end
 end
 

@@ -28,13 +28,6 @@ function Moves.are_running()
   return call('HEXISTS', K.limits(), 'moves') == 1
 end
 
--- Let publishes ask from now on whether their workspace lives elsewhere, for its parent.
-function Moves.let_all_through()
-  Limits.forget()
-  Shard.load().spread = ' spread ' -- so that requests ask, too
-  call('HSET', K.limits(), 'forwards', 1)
-end
-
 -- It is held, so one without a record would be looked for by its keys, which may take long.
 function Moves.workspace(name)
   local ws = Records.workspace(name)
@@ -49,10 +42,20 @@ function Moves.field(source, name)
   return source .. ':workspace:' .. name
 end
 
--- Whether a workspace has what keeps it on this shard, besides jobs in lanes.
-function Moves.has_some(name)
-  return call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
-    K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
+-- Whether anything of a workspace is here: a record, which it has while it has jobs or its rate
+-- counts; other keys; limits and pauses, but for those of one source.
+function Moves.is_known(name, but)
+  for _, source in ipairs(Moves.SOURCES) do
+    local field = Moves.field(source, name)
+    if source ~= but and call('HEXISTS', K.limits(), field) == 1 then return true end
+  end
+  for _, task in ipairs(call('HKEYS', K.indexed_tasks())) do
+    local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
+    if tat and tonumber(tat) > now then return true end
+  end
+  return call('HEXISTS', K.workspaces(), name) == 1
+    or call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
+      K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
 end
 
 -- Store limits, and what goes with them: in lines a kind of hash, its field, and the text; without
