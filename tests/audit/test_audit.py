@@ -105,18 +105,18 @@ def test_nothing_is_found_while_others_work(redis_client: redis.Redis, namespace
     assert [finding for each in found for finding in each] == []
 
 
-def test_what_comes_and_goes_with_its_record_is_not_certain(
+def test_what_comes_and_goes_is_not_certain(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An idle queue has no record: that two looks find none does not say that it stood still."""
-    met = Finding("I6", "depth of 'q' is 5, its lanes hold 0", ("node", "q"))
-    of_looks = iter([[met], [met], [], []])
+    """That several looks find an idle queue half done does not say that it stood still."""
+    met = Finding("I6", "queue 'q' has jobs and no record", ("node", "q"))
+    of_looks = iter([*[[met]] * (looks.LOOKS - 1), []])
     monkeypatch.setattr(looks, "findings", lambda _: next(of_looks))
     assert certain_findings(engine)[1] == []
 
 
 def test_damage_without_a_record_is_found(world: World, engine: Engine) -> None:
-    """By each of five looks."""
+    """By each of the looks."""
     world.publish()
     engine.command("HDEL", engine.keys.key("shard"), "queue:q")
     assert ("node", "q") in {found.where for found in certain_findings(engine)[1]}
