@@ -14,6 +14,7 @@ import redis
 from fairqueue import Limits
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.redis.pages import FIRST
 from fairqueue._stores.store import Store
 from fairqueue.audit import audit, certain_findings, checks, looks
 from fairqueue.audit.checks import Finding
@@ -52,6 +53,17 @@ def test_keys_that_go_after_the_scan_are_no_findings(
     monkeypatch.setattr(redis_client, "scan_iter", lambda **_: [*found, *gone])
     assert audit(engine) == []
     assert sorted(found) == sorted(entry.key for entry in engine.dump())
+
+
+def test_what_changes_together_is_read_together(redis_client: redis.Redis, namespace: str) -> None:
+    """A node and its place in a list: else one that comes and goes all the time would look lost."""
+    engine = RedisEngine(redis_client, namespace=namespace)
+    world = World(Store(engine), ManualClock())
+    world.limit_task("report", concurrency=1)
+    world.publish(task="report")
+    keys = (entry.key.decode().removeprefix(engine.keys.prefix) for entry in engine.dump())
+    kinds = [key.partition(":")[0] for key in keys]
+    assert {"inner_nodes", "nodes_of_shared_limit"} <= set(kinds[: len(FIRST & {*kinds})]) <= FIRST
 
 
 def test_large_keys_are_read_page_by_page(redis_client: redis.Redis, namespace: str) -> None:
