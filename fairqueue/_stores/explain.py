@@ -59,25 +59,20 @@ def _told_of_workers(
 
 
 def _position(row: Sequence[Any], workspace: str, now: float, fleet: Fleet) -> QueuePosition:
-    name, number, published, waiting, jobs, turns, in_line, group, cost, kept, seen = row
-    queue, task = decode(name), decode(number)
+    *words, in_line, group, cost, kept, seen = row
+    names = "queue task published waiting jobs_ahead turns_ahead"
+    place = row_readers.read(QueuePosition, names, words)
+    queue, jobs = place["queue"], place["jobs_ahead"]
     blockers, would_block = (tuple(_blocker(text) for text in of) for of in (kept, seen))
     workers = fleet.of_queue(queue)
     blockers = _told_of_workers(_full(blockers, fleet), queue, workers)
-    line = Line(
-        *(queue, workspace, decode(group) or None, task),
-        *(int(jobs), int(turns), int(in_line), float(cost)),
-    )
+    before = jobs, place["turns_ahead"], int(in_line), float(cost)
+    line = Line(queue, workspace, decode(group) or None, place["task"], *before)
     return QueuePosition(
-        queue=queue,
-        task=task,
-        published=float(published),
-        waiting=int(waiting),
-        jobs_ahead=int(jobs),
-        turns_ahead=int(turns),
+        **place,
         blockers=blockers,
         would_block=would_block,
-        expected_seconds=_expected(slot_wait(line, blockers, fleet), blockers, int(jobs), now),
+        expected_seconds=_expected(slot_wait(line, blockers, fleet), blockers, jobs, now),
         workers=workers,
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fairqueue._stores.engine import Level, Remark
-from fairqueue.audit.checks import Finding, Mended, Repair, findings
+from fairqueue.audit.checks import Finding, Mended, Repair
 from fairqueue.audit.checkup import Checkup
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.looks import audit, certain_findings
 from fairqueue.audit.repairs import can_be_mended, rebuild, remedy_of
 from fairqueue.audit.status import Status
-from fairqueue.audit.view import Audit, Where
+from fairqueue.audit.view import Audit
 
 __all__ = [
     "Audit",
@@ -21,11 +21,9 @@ __all__ = [
     "Remark",
     "Repair",
     "Status",
-    "Where",
     "audit",
     "can_be_mended",
     "certain_findings",
-    "findings",
     "rebuild",
     "remedy_of",
 ]

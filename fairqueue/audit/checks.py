@@ -50,16 +50,17 @@ class Mended:
 
 def _i1_stands_where_it_should(a: Audit) -> Iterator[Found]:
     for ws, flow in a.flows():
-        block = (a.blocked(ws) or a.task_block(ws, flow)) if flow.lanes else None
+        block = a.blocked(ws, flow) if flow.lanes else None
         wanted = {block or "ready"} if flow.lanes else {"idle", "idle_with_debt", "busy"}
         if flow.lanes and ws.timer is not None:  # the timer brings a failed flow back
             wanted.add("failed")
         if flow.state not in wanted and not (flow.lanes and (a.draining or a.follows(ws))):
             on = f"{decode(ws.name)!r} on {decode(flow.queue)!r}"
             yield ("workspace", ws.name), f"{on} is {flow.state}, not {wanted}"
-        if (flow.arrival is not None) != (flow.state == "ready"):
-            text = f"{decode(ws.name)!r} is {flow.state} with arrival {flow.arrival}"
-            yield ("workspace", ws.name), text
+    for name, stand, node in a.stands():
+        if (stand.arrival is not None) != (stand.state == "ready"):
+            text = f"{decode(name)!r} in {node} is {stand.state} with arrival {stand.arrival}"
+            yield entity(name), text
 
 
 def _member(member: tuple[str, str, float]) -> Where:

@@ -37,10 +37,8 @@ class Checkup:
 
 def remarks(looks: Sequence[Audit]) -> Iterator[Remark]:
     """Yield remarks from a look at each shard."""
-    numbers = [look.space.shard for look in looks]
-    yield from named([_left_alone(look) for look in looks], numbers)
+    yield from named([_of_shard(look) for look in looks], [look.space.shard for look in looks])
     yield from _unshared(looks)
-    yield from named([_unusual(look) for look in looks], numbers)
 
 
 def waits(noted: Iterable[BlockedWait]) -> Iterator[Remark]:
@@ -48,12 +46,9 @@ def waits(noted: Iterable[BlockedWait]) -> Iterator[Remark]:
     yield from (Remark(Level.WARNING, "waits", wait.text) for wait in noted)
 
 
-def _left_alone(look: Audit) -> Iterator[Remark]:
+def _of_shard(look: Audit) -> Iterator[Remark]:
     yield from _overdue(look)
     yield from _notices(look)
-
-
-def _unusual(look: Audit) -> Iterator[Remark]:
     if look.ahead > 0:
         text = f"Redis's clock went back: it is {look.ahead:,.1f} s behind, 3 s less each minute"
         yield Remark(Level.WARNING, "clock", text)

@@ -12,7 +12,6 @@ from fairqueue.audit.view import (
     Found,
     Where,
     id_of,
-    is_entry,
     job_of,
     limited,
     unequal,
@@ -84,25 +83,9 @@ def _i3_holes_are_counted(a: Audit) -> Iterator[Found]:
             yield ("lane", *names), f"lane {names} has nothing but holes"
 
 
-def _i6_depths_are_sums(a: Audit) -> Iterator[Found]:
-    sums = Counter(place.queue for place in a.places())
-    sums.subtract(lease.queue for lease in a.space.leases.values())
-    for queue in {*a.space.nodes, *sums}:
-        records = len(a.space.of("jobs", queue))
-        depth = records - len(a.space.of("slots_of_queue", queue))
-        if depth != sums[queue] or queue not in a.space.nodes:
-            yield (
-                ("node", queue),
-                f"depth of {decode(queue)!r} is {depth}, its lanes hold {sums[queue]}",
-            )
-
-
-def _i3_schedules_can_be_read(a: Audit) -> Iterator[Found]:
-    for (name,), entries in a.space.all("scheduled"):
-        for entry in entries:
-            if not is_entry(entry):
-                text = f"the schedule of {decode(name)!r} has a foreign entry: {entry}"
-                yield ("entry", "scheduled", name, entry), text
+def _i6_queues_with_jobs_have_a_record(a: Audit) -> Iterator[Found]:
+    for queue in {place.queue for place in a.places()} - set(a.space.nodes):
+        yield ("node", queue), f"queue {decode(queue)!r} has jobs and no record"
 
 
 def _i3_timers_are_those_of_the_records(a: Audit) -> Iterator[Found]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,13 +27,9 @@ _EXPIRES = re.compile(r"\S+ \S+ \d+ \d+ \S+ [^ /]*/([\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class FlowRow:
-    """How a workspace stands in one node."""
+class Stand:
+    """How a workspace, or an inner node, stands in a node."""
 
-    lane_key: str
-    """``queue``, or ``queue/task`` for a task that has a limit of its own."""
-    node: str
-    """The lane key, and ``@parent`` for a workspace in a group."""
     state: str
     reserved: bool
     """Whether it is ready, and goes before others because its workspace is below its reserve."""
@@ -42,6 +38,16 @@ class FlowRow:
     finish_tag: float | None
     arrival: int | None
     cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRow(Stand):
+    """A workspace's jobs in one node."""
+
+    lane_key: str
+    """``queue``, or ``queue/task`` for a task that has a limit of its own."""
+    node: str
+    """The lane key, and ``@parent`` for a workspace in a group."""
     lanes: tuple[str, ...]
     returned: tuple[str, ...]
     """The priorities of lanes with returned jobs."""
@@ -73,23 +79,14 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class InnerNodeRow:
-    """A node inside another, and how it stands there."""
+class InnerNodeRow(Stand):
+    """A node inside another."""
 
     id: str
-    virtual_time: float
-    max_stride: float
     weight: float
     total: int
     members: int
     held: int
-    share: int
-    state: str
-    reserved: bool
-    tag: float
-    finish_tag: float | None
-    arrival: int | None
-    cost: float
 
     @property
     def group(self) -> str:
@@ -97,7 +94,7 @@ class InnerNodeRow:
         return self.id.partition("@")[2]
 
     @property
-    def up(self) -> str:
+    def node(self) -> str:
         """The node that it is in."""
         return self.id.rpartition("@" if self.group else "/")[0]
 
@@ -119,23 +116,16 @@ class SharedLimitRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """How far a workspace has moved to another group, or out of one."""
-
-    stage: str
-    """``>``: its leases take slots of the group; ``<``: its flows leave it, ``=``: its leases."""
-    group: str | None
-    """The group that it joins (``>``) or leaves."""
-
-
-@dataclass(frozen=True, slots=True)
 class WorkspaceRow:
     """The record of one workspace."""
 
     name: str
     weight: float
     parent: str | None
-    move: Move | None
+    moves: bool
+    """Whether it moves to another group, or out of one."""
+    other_group: str | None
+    """The group that it joins or leaves."""
     tat: float
     scheduled: float | None
     expiring: float | None
@@ -149,7 +139,6 @@ class LeaseRow:
     """The record of one lease."""
 
     lane_key: str
-    queue: str
     job: str
     workspace: str
     task: str
@@ -165,34 +154,38 @@ class LeaseRow:
     ended: float | None
     """When it ended, if it has been spared since."""
 
+    @property
+    def queue(self) -> str:
+        """The queue of its job."""
+        return self.lane_key.partition("/")[0]
+
 
 def _number(text: str) -> float | None:
     return None if text == "-" else float(text)
 
 
-def _arrival(text: str) -> int | None:
-    return None if text == "-" else int(text)
+def _stand(
+    words: Sequence[str],
+) -> tuple[str, bool, float, float, float | None, int | None, float]:
+    """Read the fields of a :class:`Stand`."""
+    state, since, tag, finish, arrival, cost = words
+    ready = "ready" if state == "reserved" else state, state == "reserved"
+    at = None if arrival == "-" else int(arrival)
+    return *ready, float(since), float(tag), _number(finish), at, float(cost)
 
 
-def _state(text: str) -> tuple[str, bool]:
-    """The state, and whether it is below its reserve."""
-    return ("ready", True) if text == "reserved" else (text, False)
-
-
-def _flow(text: str, parent: str | None, move: Move | None) -> FlowRow:
-    lane_key, state, since, tag, finish, arrival, cost, lanes, *more = text.split(" ")
-    if move and lane_key.endswith("@"):
-        lane_key, parent = lane_key[:-1], move.group
-    pairs = (entry.split("=") for entry in more[0].split(",")) if more else ()
+def _flow(text: str, parent: str | None, other_group: str | None) -> FlowRow:
+    """Read a flow; one of a workspace that moves may still be in the node of the other group."""
+    lane_key, *stand, lanes, counts = [*text.split(" "), ""][:9]
+    if lane_key.endswith("@"):
+        lane_key, parent = lane_key[:-1], other_group
+    pairs = (entry.split("=") for entry in counts.split(",") if counts)
     holes = {priority: int(n) for priority, n in pairs}
     node = lane_key if parent is None else f"{lane_key}@{parent}"
     marked = lanes.split(",") if lanes else []
     priorities = tuple(each.rstrip("+") for each in marked)
     returned = tuple(each.rstrip("+") for each in marked if each.endswith("+"))
-    begins = float(since), float(tag), _number(finish)
-    stand, reserved = _state(state)
-    standing = stand, reserved, *begins, _arrival(arrival), float(cost)
-    return FlowRow(lane_key, node, *standing, priorities, returned, holes)
+    return FlowRow(*_stand(stand), lane_key, node, priorities, returned, holes)
 
 
 def _node(record: bytes) -> NodeRow:
@@ -203,23 +196,10 @@ def _node(record: bytes) -> NodeRow:
 
 
 def _inner_node(name: str, text: str) -> InnerNodeRow:
-    *numbers, members, held, share, state, _since, tag, finish, arrival, cost = text.split(" ")
-    virtual_time, max_stride, _highest, weight, total = map(float, numbers)
-    counts = int(total), int(members), int(held), int(share)
-    stand, reserved = _state(state)
-    return InnerNodeRow(
-        name,
-        virtual_time,
-        max_stride,
-        weight,
-        *counts,
-        stand,
-        reserved,
-        float(tag),
-        _number(finish),
-        _arrival(arrival),
-        float(cost),
-    )
+    *numbers, members, held, _share, state, since, tag, finish, arrival, cost = text.split(" ")
+    _virtual_time, _max_stride, _highest, weight, total = map(float, numbers)
+    stand = _stand((state, since, tag, finish, arrival, cost))
+    return InnerNodeRow(*stand, name, weight, int(total), int(members), int(held))
 
 
 def _shared_limit(text: str) -> SharedLimitRow:
@@ -231,50 +211,35 @@ def _shared_limit(text: str) -> SharedLimitRow:
 def _workspace(name: str, text: str) -> WorkspaceRow:
     head, flows, estimates = text.split("|")
     weight, tat, _last_start, _start_interval, scheduled, timer, *group = head.split(" ")
-    parent, move = _parent(group[0] if group else "")
+    move = _PARENT.fullmatch(group[0] if group else "")
+    if not move:
+        raise ValueError(head)
+    parent, other_group = move[1] or None, move[3] or None
     due, _, expiring = scheduled.partition("/")
     pairs = (entry.split("=") for entry in estimates.split(";") if entry)
     return WorkspaceRow(
         name,
         float(weight),
         parent,
-        move,
+        move[2] is not None,
+        other_group,
         float(tat),
         _number(due),
         _number(expiring or "-"),
         _number(timer),
-        tuple(_flow(entry, parent, move) for entry in flows.split(";") if entry),
+        tuple(_flow(entry, parent, other_group) for entry in flows.split(";") if entry),
         {task: float(estimate) for task, estimate in pairs},
     )
 
 
-def _parent(text: str) -> tuple[str | None, Move | None]:
-    found = _PARENT.fullmatch(text)
-    if not found:
-        raise ValueError(text)
-    return found[1] or None, Move(found[2], found[3] or None) if found[2] else None
-
-
 def _lease(text: str) -> LeaseRow:
-    lane_key, job, workspace, task, _, *more, owner, marks, deliveries, lasts = text.split()
-    charged, claimed, ran = map(float, more)
+    lane_key, job, workspace, task, _, *times, owner, marks, deliveries, lasts = text.split()
+    charged, claimed, ran = map(float, times)
     length, _, ended = lasts.partition("/")
-    return LeaseRow(
-        lane_key,
-        lane_key.partition("/")[0],
-        job,
-        workspace,
-        task,
-        charged,
-        claimed,
-        ran,
-        decode(owner),
-        early=marks in "13",
-        cancelled=marks in "23",
-        deliveries=int(deliveries),
-        length=float(length),
-        ended=float(ended) if ended else None,
-    )
+    of_job, worked = (lane_key, job, workspace, task), (charged, claimed, ran, decode(owner))
+    is_early, is_cancelled = marks in "13", marks in "23"
+    ends = float(length), float(ended) if ended else None
+    return LeaseRow(*of_job, *worked, is_early, is_cancelled, int(deliveries), *ends)
 
 
 def _text(value: Any) -> Any:

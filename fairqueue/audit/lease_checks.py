@@ -37,8 +37,8 @@ def _i4_leases_hold_their_slots(a: Audit) -> Iterator[Found]:
         ws = a.space.workspaces.get(lease.workspace)
         if ws is not None and ws.parent is not None:
             wanted.add((f"@{ws.parent}", fence))
-        if ws is not None and ws.move is not None and ws.move.group is not None:
-            moving.add((f"@{ws.move.group}", fence))
+        if ws is not None and ws.other_group is not None:
+            moving.add((f"@{ws.other_group}", fence))
     new = {task for task, state in indexed.items() if state != "all"}
     slots = {slot for slot in a.entries("slots") if slot[0].partition("/")[2] not in new}
     there, stray = slots - (moving - wanted), entry_of("slots")

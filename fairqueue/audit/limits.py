@@ -129,8 +129,13 @@ class Levels:
             return self.of_shared(level) or {}
         if not slash:
             return self.of_workspace(name)
-        most = (self.of_shared(f"/{task}") or {}).get("workspace_concurrency")
-        return {} if most is None else {"concurrency": most}
+        return self.within(task)
+
+    def within(self, task: str) -> dict[str, float]:
+        """Limits of a task in each workspace."""
+        limits = (self.of_shared(f"/{task}") or {}).items()
+        of = "workspace_"
+        return {name.removeprefix(of): n for name, n in limits if name.startswith(of)}
 
     def of_total(self) -> dict[str, float]:
         """Limits of the total."""

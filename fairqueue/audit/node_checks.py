@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from fairqueue._keys import decode
 from fairqueue._stores import fairness as fair
-from fairqueue.audit.view import Audit, Found, entity
-
-ALMOST = 1e-6
-_TASK_RATE = re.compile(r"[^:]+:[^:]+")
+from fairqueue.audit.view import ALMOST, Audit, Found, entity
 
 
 def _i1_inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
@@ -21,8 +17,6 @@ def _i1_inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
         wanted = {closed or "ready"} if runnable else resting
         if b.state not in wanted and not a.draining and not a.is_due(b.limit_key):
             yield ("node", b.id), f"inner node {b.id} is {b.state}, not {wanted}"
-        if (b.arrival is not None) != (b.state == "ready"):
-            yield ("node", b.id), f"inner node {b.id} is {b.state} with arrival {b.arrival}"
 
 
 def _i10_closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
@@ -65,19 +59,13 @@ def _i3_inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
 
 def _i3_groups_are_what_is_set(a: Audit) -> Iterator[Found]:
     for ws in a.space.workspaces.values():
-        if ws.move is not None:
+        if ws.moves:
             if ws.timer is None or ws.timer > a.now:
                 text = f"{decode(ws.name)!r} moves between groups, and its timer is not due"
                 yield ("workspace", ws.name), text
         elif ws.parent != a.levels.parent_of(ws.name) and not a.draining:
             text = f"{decode(ws.name)!r} is in group {ws.parent}, not {a.levels.parent_of(ws.name)}"
             yield ("workspace", ws.name), text
-
-
-def _i11_rates_are_of_a_task_in_a_workspace(a: Audit) -> Iterator[Found]:
-    for member in a.space.one("task_rates", {}):
-        if not _TASK_RATE.fullmatch(member):
-            yield ("entry", "task_rates", member), f"a rate of no task in a workspace: {member}"
 
 
 def _i11_nothing_is_left_of_an_inner_node(a: Audit) -> Iterator[Found]:

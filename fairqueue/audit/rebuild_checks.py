@@ -9,7 +9,7 @@ from typing import Any
 
 from fairqueue._keys import decode
 from fairqueue.audit.limits import lists_of, settings_of
-from fairqueue.audit.view import Audit, Found
+from fairqueue.audit.view import ENTRY, Audit, Found
 
 REST_SECONDS = 600
 TASK_BYTES = 16  # of a task's record: see lua/state/tasks.lua
@@ -20,9 +20,15 @@ FORMS = {
     "shard across:": re.compile(r"\S+ \S+ [01]"),
 }
 """How a field's text looks, by the kind and how its name begins: the rebuild removes others."""
+MEMBERS = {"task_rates": re.compile(r"[^:]+:[^:]+"), "scheduled": ENTRY}
+"""How a member looks, by its kind."""
 
 
-def _i11_fields_can_be_read(a: Audit) -> Iterator[Found]:
+def _i11_entries_can_be_read(a: Audit) -> Iterator[Found]:
+    for kind, form in MEMBERS.items():
+        for *names, member, _ in a.entries(kind):
+            if not form.fullmatch(member):
+                yield ("entry", kind, *names, member), f"what {kind} has cannot be read: {member}"
     for of, form in FORMS.items():
         kind, _, before = of.partition(" ")
         for name, text in a.space.one(kind, {}).items():

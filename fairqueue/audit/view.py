@@ -24,7 +24,8 @@ TAKEN_BACK = 0.05
 NUMBERS = struct.Struct("<8d")
 """What the shard's record begins with."""
 _NO_META = bytes(NUMBERS.size) + f"- - - {FORMAT}".encode()
-_ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
+ENTRY = re.compile(r"\S+ \d+ [^:]+:.*")
+"""How an entry of a schedule looks."""
 _META = re.compile(r"\S+ \S+ \S+( spread)? ")
 
 
@@ -93,11 +94,6 @@ def job_of(workspace: str, entry: str) -> Where:
     return "job", queue, id_of(workspace, queue, element)
 
 
-def is_entry(text: str) -> bool:
-    """Whether this is an entry of a schedule."""
-    return bool(_ENTRY.fullmatch(text))
-
-
 def id_of(workspace: str, queue: str, element: str) -> str:
     """Return what the job of an element is known by."""
     _, colon, job_id = element.partition(":")
@@ -154,21 +150,38 @@ class Audit:
         stray = entry_of(kind)
         yield from unequal(kind, self.entries(kind), other, wanted, stray=stray, lacking=lacking)
 
-    def usage(self, workspace: str) -> int:
-        """Leases of a workspace."""
-        return len(self.space.of("slots", workspace))
+    def usage(self, level: str) -> int:
+        """Leases of a workspace, or another level with slots."""
+        return len(self.space.of("slots", level))
 
-    def blocked(self, ws: WorkspaceRow) -> str | None:
-        """Return which of its own limits blocks a workspace."""
-        limits = self.levels.of_workspace(ws.name)
-        rate, most = limits.get("rate"), limits.get("concurrency")
+    def _block(self, limits: Mapping[str, float], tat: float, level: str) -> str | None:
+        """Return which of its limits blocks a level with slots."""
         if "paused" in limits:
             return "paused"
         if self.levels.observed:
             return None
-        if rate and fair.next_start(ws.tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:
+        rate, most = limits.get("rate"), limits.get("concurrency")
+        if rate and fair.next_start(tat, rate, limits.get("burst", 1.0)) > self.now + ALMOST:
             return "rate"
-        return "at_limit" if most is not None and self.usage(ws.name) >= most else None
+        return "at_limit" if most is not None and self.usage(level) >= most else None
+
+    def blocked(self, ws: WorkspaceRow, flow: FlowRow) -> str | None:
+        """Return which limit of a workspace, or of a task in it, blocks one of its lanes."""
+        block = self._block(self.levels.of_workspace(ws.name), ws.tat, ws.name)
+        if block or not flow.task:
+            return block
+        tat = self.space.one("task_rates", {}).get(f"{ws.name}:{flow.task}", 0.0)
+        block = self._block(self.levels.within(flow.task), tat, f"{ws.name}/{flow.task}")
+        return block and {"rate": "task_rate", "at_limit": "at_task_limit"}[block]
+
+    def closed(self, key: str) -> str | None:
+        """Return why a shared limit is closed; one closed by its rate may have a due timer."""
+        limits, row = self.levels.of_shared(key) or {}, self.space.shared_limits.get(key)
+        tat = row.tat if row else 0.0
+        block, is_wide = self._block(limits, tat, key), {"whole_concurrency", "whole_rate"}
+        if block or self.levels.observed or not is_wide & limits.keys() or tat <= self.now + ALMOST:
+            return block
+        return "at_limit" if "whole_concurrency" in limits else "rate"
 
     def is_below(self, name: str) -> bool:
         """Whether a workspace, or a member of an inner node, runs below its reserve."""
@@ -176,42 +189,6 @@ class Audit:
             return bool(self.space.of("reserved", name))
         reserve = self.levels.of_workspace(name).get("reserve", 0)
         return not self.levels.observed and self.usage(name) < reserve
-
-    def running(self, workspace: str, task: str) -> int:
-        """Count a workspace's leases of a task that has a limit."""
-        return len(self.space.of("slots", f"{workspace}/{task}"))
-
-    def task_start(self, workspace: str, task: str, limits: Mapping[str, float]) -> float:
-        """Return when a task may start again in a workspace, by its rate there."""
-        rate, burst = limits.get("workspace_rate"), limits.get("workspace_burst", 1.0)
-        tat = self.space.one("task_rates", {}).get(f"{workspace}:{task}", 0.0)
-        return fair.next_start(tat, rate, burst) if rate else 0.0
-
-    def task_block(self, ws: WorkspaceRow, flow: FlowRow) -> str | None:
-        """Return whether a task's limit per workspace blocks one lane."""
-        has_one = flow.task and not self.levels.observed
-        limits = self.levels.of_shared(f"/{flow.task}") if has_one else None
-        if self.task_start(ws.name, flow.task, limits or {}) > self.now + ALMOST:
-            return "task_rate"
-        most = (limits or {}).get("workspace_concurrency")
-        is_full = most is not None and self.running(ws.name, flow.task) >= most
-        return "at_task_limit" if is_full else None
-
-    def closed(self, key: str) -> str | None:
-        """Return why a shared limit is closed; one closed by its rate may have a due timer."""
-        limits, row = self.levels.of_shared(key) or {}, self.space.shared_limits.get(key)
-        rate, most, tat = limits.get("rate"), limits.get("concurrency"), row.tat if row else 0.0
-        if "paused" in limits:
-            return "paused"
-        if self.levels.observed:
-            return None
-        if {"whole_concurrency", "whole_rate"} & limits.keys() and tat > self.now + ALMOST:
-            return "at_limit" if "whole_concurrency" in limits else "rate"
-        next_start = fair.next_start(tat, rate, limits.get("burst", 1.0)) if rate is not None else 0
-        if next_start > self.now + ALMOST:
-            return "rate"
-        used = len(self.space.of("slots", key))
-        return "at_limit" if most is not None and used >= most else None
 
     def is_due(self, key: str) -> bool:
         """Whether its timer is due and was not fired yet."""
@@ -236,7 +213,7 @@ class Audit:
     def stands(self) -> Iterator[tuple[str, FlowRow | InnerNodeRow, str]]:
         """Every member of every node: its name, its row, the node."""
         yield from ((ws.name, flow, flow.node) for ws, flow in self.flows())
-        yield from ((b.id, b, b.up) for b in self.space.inner_nodes.values())
+        yield from ((b.id, b, b.node) for b in self.space.inner_nodes.values())
 
     def flows(self) -> Iterator[tuple[WorkspaceRow, FlowRow]]:
         """Every flow of every workspace."""
@@ -257,7 +234,7 @@ class Audit:
         for names, members in self.space.all("returned"):
             yield from (_in_lane("returned", names, element) for element in members)
         for (workspace,), entries in self.space.all("scheduled"):
-            for queue, priority, element in map(named, filter(is_entry, entries)):
+            for queue, priority, element in map(named, filter(ENTRY.fullmatch, entries)):
                 job = id_of(workspace, queue, element)
                 yield Place(queue, job, "scheduled", workspace, queue, priority, element)
 

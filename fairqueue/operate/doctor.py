@@ -40,7 +40,7 @@ from fairqueue.errors import StoreUnavailable
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.limits import LiveLimits
 from fairqueue.operate.progress import Progress, ignore
-from fairqueue.operate.views import Views
+from fairqueue.operate.views import Views, demand_of
 from fairqueue.rows import DeadFilter
 
 MOST_QUEUES, MOST_JOBS = 100, 500
@@ -110,6 +110,7 @@ class Doctor:
         busy = [row for row in fullest if row.runnable]
         found = {row.queue: views.runnable(row.queue, of_queues=len(busy)) for row in busy}
         late = late_queues((row, found[row.queue]) for row in busy)
+        wanted = {row.queue: demand_of(row, workers, found[row.queue]) for row, _ in late}
         stored = LiveLimits(lambda: here).list()
         averages = {row.task: row.average_seconds for page in here.tasks() for row in page}
         told = chain(
@@ -117,7 +118,7 @@ class Doctor:
             checkup.of_workers(workers),
             silent_workers(every),
             stuck_queues(late, workers),
-            missing_slots(views.demand([row for row, _ in late], found) if late else {}),
+            missing_slots(wanted),
             long_jobs(views.running(n=MOST_JOBS).jobs, averages),
             checkup.unknown_tasks(views.unknown_tasks()),
             checkup.waits(views.blocked_waits()),

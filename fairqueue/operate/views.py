@@ -286,22 +286,16 @@ class Views:
         most = max(FEWEST_FLOWS, min(MOST_FLOWS, FLOWS_OF_ALL // of_queues))
         return self._connected().runnable(check_name("queue", queue), most=most)
 
-    def demand(
-        self,
-        rows: Sequence[QueueRow] | None = None,
-        looked_at: Mapping[str, Runnable] | None = None,
-    ) -> dict[str, Demand]:
+    def demand(self, rows: Sequence[QueueRow] | None = None) -> dict[str, Demand]:
         """Return for each queue the worker slots that it could use, and those that it has.
 
-        Of more than 100 queues, or ``rows``, for those with the most jobs. ``looked_at`` has what
-        :meth:`runnable` has just returned.
+        Of more than 100 queues, or ``rows``, for those with the most jobs.
         """
         rows, workers = self.queues() if rows is None else rows, self.workers()
         shown = sorted(rows, key=lambda row: (-row.waiting - row.running, row.queue))[:MOST_DEMANDS]
-        if looked_at is None:
-            busy = [row.queue for row in shown if row.runnable]
-            looked_at = {name: self.runnable(name, of_queues=len(busy)) for name in busy}
-        return {row.queue: _demand_of(row, workers, looked_at.get(row.queue)) for row in shown}
+        busy = [row.queue for row in shown if row.runnable]
+        found = {name: self.runnable(name, of_queues=len(busy)) for name in busy}
+        return {row.queue: demand_of(row, workers, found.get(row.queue)) for row in shown}
 
     def memory(self) -> Memory | None:
         """Return the server's memory; None: it does not tell, or is ``memory://``.
@@ -379,7 +373,8 @@ class Views:
         return sorted(alive, key=lambda row: (row.worker, row.owner))
 
 
-def _demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | None) -> Demand:
+def demand_of(row: QueueRow, workers: Sequence[WorkerRow], found: Runnable | None) -> Demand:
+    """Return the worker slots that a queue could use, and those that these workers have for it."""
     startable = found.startable if found else 0
     slots = [worker.slots for worker in workers if worker.takes(row.queue)]
     known = [n for n in slots if n is not None]

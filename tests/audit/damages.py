@@ -154,7 +154,8 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a lease was granted after the last beat": ("I12", _change_number(0, 1)),
     "no call looks before a lease ends": ("I12", _change_number(6, 10.0**16)),
-    "a depth is wrong": ("I6", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
+    "a job stands nowhere": ("I3", _put("jobs:q", "a/q/more", "a 1 0 0 0 1\n")),
+    "a queue with jobs has no record": ("I6", _run("HDEL", ("shard",), "queue:q")),
     "no worker is woken": ("I7", _run("DEL", ("token", "q"))),
     "two are woken": ("I7", _run("RPUSH", ("token", "q"), 1)),
     "a hole is of no element": (

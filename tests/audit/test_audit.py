@@ -14,6 +14,7 @@ import redis
 from fairqueue import Limits
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
+from fairqueue._stores.redis.pages import FIRST
 from fairqueue._stores.store import Store
 from fairqueue.audit import audit, certain_findings, checks, looks
 from fairqueue.audit.checks import Finding
@@ -52,6 +53,17 @@ def test_keys_that_go_after_the_scan_are_no_findings(
     monkeypatch.setattr(redis_client, "scan_iter", lambda **_: [*found, *gone])
     assert audit(engine) == []
     assert sorted(found) == sorted(entry.key for entry in engine.dump())
+
+
+def test_what_changes_together_is_read_together(redis_client: redis.Redis, namespace: str) -> None:
+    """A node and its place in a list: else one that comes and goes all the time would look lost."""
+    engine = RedisEngine(redis_client, namespace=namespace)
+    world = World(Store(engine), ManualClock())
+    world.limit_task("report", concurrency=1)
+    world.publish(task="report")
+    keys = (entry.key.decode().removeprefix(engine.keys.prefix) for entry in engine.dump())
+    kinds = [key.partition(":")[0] for key in keys]
+    assert {"inner_nodes", "nodes_of_shared_limit"} <= set(kinds[: len(FIRST & {*kinds})]) <= FIRST
 
 
 def test_large_keys_are_read_page_by_page(redis_client: redis.Redis, namespace: str) -> None:
@@ -105,18 +117,18 @@ def test_nothing_is_found_while_others_work(redis_client: redis.Redis, namespace
     assert [finding for each in found for finding in each] == []
 
 
-def test_what_comes_and_goes_with_its_record_is_not_certain(
+def test_what_comes_and_goes_is_not_certain(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An idle queue has no record: that two looks find none does not say that it stood still."""
-    met = Finding("I6", "depth of 'q' is 5, its lanes hold 0", ("node", "q"))
-    of_looks = iter([[met], [met], [], []])
+    """That several looks find an idle queue half done does not say that it stood still."""
+    met = Finding("I6", "queue 'q' has jobs and no record", ("node", "q"))
+    of_looks = iter([*[[met]] * (looks.LOOKS - 1), []])
     monkeypatch.setattr(looks, "findings", lambda _: next(of_looks))
     assert certain_findings(engine)[1] == []
 
 
 def test_damage_without_a_record_is_found(world: World, engine: Engine) -> None:
-    """By each of five looks."""
+    """By each of the looks."""
     world.publish()
     engine.command("HDEL", engine.keys.key("shard"), "queue:q")
     assert ("node", "q") in {found.where for found in certain_findings(engine)[1]}

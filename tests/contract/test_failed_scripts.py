@@ -109,7 +109,7 @@ MOVES: dict[str, Callable[[Scene], object]] = {
     "cancel": lambda scene: scene.world.jobs.cancel("mortal"),
     "limit": lambda scene: scene.world.limit("a", weight=2, parent="org"),
 }
-PROMISED = {"I2", "I6", "I7", "I9", "I12"}
+PROMISED = {"I2", "I3", "I4", "I6", "I7", "I9", "I12"}
 """Invariants that hold whatever has failed; the records of nodes may keep traces until they go."""
 ENDED = {"reject": 1, "finish_and_claim": 3, "cancel": 1}
 """How many of the jobs that were there a move may have ended."""

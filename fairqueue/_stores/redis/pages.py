@@ -19,8 +19,11 @@ KEYS_AT_ONCE = 200
 ENTRIES_AT_ONCE = 500
 NO_KEY = -2  # what TTL says of a key that is not there
 SIZES = {b"hash": "hlen", b"set": "scard", b"zset": "zcard", b"list": "llen"}
-RECORDS = frozenset({"workspaces", "leases", "shard", "inner_nodes", "shared_limits"})
-"""Records, which are read before what they describe: see :mod:`fairqueue.audit.looks`."""
+FIRST = frozenset(
+    {"workspaces", "leases", "shard", "inner_nodes", "shared_limits", "nodes_of_shared_limit"}
+)
+"""Records, and the lists of nodes that come and go with them: they are read at about one time, and
+before what they describe."""
 
 Heads = Callable[[str, str, bytes], Sequence[bytes]]
 """Reads a page of a hash without payloads: kind, name, cursor."""
@@ -39,7 +42,7 @@ class Pages:
         """Read every key; skip those that vanish meanwhile, as tokens do all the time."""
         found = sorted(
             set(self._client.scan_iter(match=self._match, count=1000)),
-            key=lambda key: (self._rest(key) not in RECORDS, key),
+            key=lambda key: (self._rest(key).partition(":")[0] not in FIRST, key),
         )
         for start in range(0, len(found), KEYS_AT_ONCE):
             yield from self._some(found[start : start + KEYS_AT_ONCE])
