@@ -231,7 +231,7 @@ class FairQueue(Operators):
         except CapacityExceeded as error:
             self.tally.rejected(error, self.store.add_activity)
             raise
-        self.tally.published(job.queue, int(published.is_new))
+        self.tally.counted("jobs_published", job.queue, n=int(published.is_new))
         self.registry.warn(job)
         return published
 

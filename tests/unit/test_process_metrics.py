@@ -108,7 +108,7 @@ def test_a_forked_child_counts_nothing(queue: FairQueue) -> None:
     with queue.tally._lock:
         pid = os.fork()
         if not pid:
-            queue.tally.published("q")
+            queue.tally.counted("jobs_published", "q")
             os._exit(int(queue.tally.is_on))
     assert os.waitpid(pid, 0)[1] == 0
 
