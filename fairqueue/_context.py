@@ -140,7 +140,8 @@ def current() -> JobContext | None:
     gets a stand-in (:attr:`JobContext.stand_in`), and so does a task or actor that a test calls
     directly while ``fairqueue_jobs`` keeps its app's jobs.
     """
-    return _job.get() or _stand_in_job()
+    make = _stand_in.get()
+    return _job.get() or (make and make())
 
 
 class _Store(Protocol):
@@ -157,11 +158,6 @@ def running_job(store: _Store | None = None) -> JobContext | None:
     if job is None or (store is not None and store.store_id != job.store_id):
         return None
     return job
-
-
-def _stand_in_job() -> JobContext | None:
-    make = _stand_in.get()
-    return None if make is None else make()
 
 
 def current_workspace() -> str | None:
@@ -263,7 +259,9 @@ def run_stand_in(job_id: str, workspace: Callable[[], str | None]) -> Iterator[N
     @cache
     def make() -> JobContext | None:
         found = outside.copy().run(workspace)
-        return None if found is None else _make_stand_in(job_id, found)
+        if found is None:
+            return None
+        return JobContext(job_id, found, 0, 1, store_id="", redeliverable=False, stand_in=True)
 
     stand_in_token, workspace_token = _stand_in.set(make), _workspace.set(None)
     try:
@@ -271,10 +269,6 @@ def run_stand_in(job_id: str, workspace: Callable[[], str | None]) -> Iterator[N
     finally:
         _workspace.reset(workspace_token)
         _stand_in.reset(stand_in_token)
-
-
-def _make_stand_in(job_id: str, workspace: str) -> JobContext:
-    return JobContext(job_id, workspace, 0, 1, store_id="", redeliverable=False, stand_in=True)
 
 
 @contextmanager

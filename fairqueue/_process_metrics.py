@@ -217,16 +217,11 @@ class Tally:
 
     # What is counted
 
-    def published(self, queue: str, n: int = 1) -> None:
+    def counted(self, name: str, *labels: str, n: int = 1) -> None:
+        """Something was done ``n`` times more."""
         if self.is_on and n:
             with self._lock:
-                self._counters["jobs_published"][queue,] += n
-
-    def counted(self, name: str, *labels: str) -> None:
-        """Something was done once more."""
-        if self.is_on:
-            with self._lock:
-                self._counters[name][labels] += 1
+                self._counters[name][labels] += n
 
     def outcomes(
         self,
@@ -236,7 +231,7 @@ class Tally:
     ) -> None:
         for queue, outcome in zip(queues, outcomes, strict=True):
             if isinstance(outcome, Published):
-                self.published(queue, int(outcome.is_new))
+                self.counted("jobs_published", queue, n=int(outcome.is_new))
             elif isinstance(outcome, CapacityExceeded):
                 self.rejected(outcome, send)
 
@@ -306,10 +301,8 @@ class Tally:
 
     def steps(self, outcomes: Mapping[str, int]) -> None:
         """Steps of a task ran, were kept from an earlier run, or lost their lease."""
-        if self.is_on:
-            with self._lock:
-                for outcome, n in outcomes.items():
-                    self._counters["steps"][outcome,] += n
+        for outcome, n in outcomes.items():
+            self.counted("steps", outcome, n=n)
 
     # How
 

@@ -28,7 +28,6 @@ from fairqueue._tracing import Tracing
 from fairqueue._types import (
     Admission,
     Claimed,
-    Ending,
     Finish,
     Job,
     JobId,
@@ -232,7 +231,7 @@ class FairQueue(Operators):
         except CapacityExceeded as error:
             self.tally.rejected(error, self.store.add_activity)
             raise
-        self.tally.published(job.queue, int(published.is_new))
+        self.tally.counted("jobs_published", job.queue, n=int(published.is_new))
         self.registry.warn(job)
         return published
 
@@ -324,19 +323,9 @@ class FairQueue(Operators):
         Raises LeaseLost, with nothing changed, if its lease was lost.
         """
         seconds = time.monotonic() - lease.received_monotonic if seconds is None else seconds
-        self._finish(lease, Ending.ACK, seconds_from_zero("seconds", seconds))
-        self.history.note_plain(lease.job, "succeeded", seconds)
-
-    def ack_early(self, lease: Lease) -> None:
-        """Never redeliver this job; it keeps its slot until it is acked or its lease expires.
-
-        Raises LeaseLost, with nothing changed, if its lease was lost.
-        """
-        self._finish(lease, Ending.ACK_EARLY, 0.0)
-
-    def _finish(self, lease: Lease, ending: Ending, seconds: float) -> None:
-        if self.finish([Finish(lease.fence, ending, seconds)]):
+        if self.finish([Finish(lease.fence, seconds=seconds_from_zero("seconds", seconds))]):
             raise LeaseLost(lease.job.id, lease.job.workspace)
+        self.history.note_plain(lease.job, "succeeded", seconds)
 
     def release(
         self,

@@ -308,14 +308,6 @@ class ListStore(OperatorStore):
         lines: list[bytes] = self._call("noted_lines", what=what, start=start, count=count)
         return lines
 
-    def note_act(self, act: str) -> None:
-        """Keep an operator's act, as one line of JSON."""
-        self.note_lines("acts", [act], noted.KEPT_ACTS)
-
-    def acts(self) -> list[values.Act]:
-        """Return the last acts of operators, the newest first."""
-        return noted.read_lines(values.Act, self.noted_lines("acts", 0, noted.KEPT_ACTS))
-
     def without_workspace(self) -> dict[str, reports.WithoutWorkspace]:
         """Count the jobs that were published without a workspace, by task."""
         return replies.without_workspace(self._call("without_workspace"))

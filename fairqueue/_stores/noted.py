@@ -14,7 +14,6 @@ from fairqueue._keys import decode, encode_task
 
 T = TypeVar("T")
 
-KEPT_ACTS = 1000
 HAPPENED = struct.Struct(f"<{len(HAPPENINGS) - 1}Id{len(WAITS) + 1}Ix")
 
 

@@ -23,7 +23,7 @@ def pause(core: FairQueue, *, scope: Scope) -> Answer:
     Running jobs finish; new jobs are still accepted.
     """
     before = core.pauses.pause(scope)
-    result = {**as_names(scope), "state": "paused", "previous_state": before and before.value}
+    result = {**as_names(scope), "state": "paused", "previous_state": before}
     return Answer(result, f"{scope}: paused")
 
 
@@ -37,10 +37,10 @@ def resume(core: FairQueue, *, scope: Scope) -> Answer:
     """
     before = core.pauses.resume(scope)
     rows = core.pauses.list()
-    pauses = [{"scope": row.scope, "name": row.name, "state": row.state.value} for row in rows]
+    pauses = [{"scope": row.scope, "name": row.name, "state": row.state} for row in rows]
     lines = [f"{scope}: {'resumed' if before else 'was not paused or draining'}"]
     lines += [f"still {row.state.value}: {row.scope} {printable(row.name)}" for row in rows]
-    result = {**as_names(scope), "previous_state": before and before.value, "pauses": pauses}
+    result = {**as_names(scope), "previous_state": before, "pauses": pauses}
     return Answer(result, "\n".join(lines))
 
 

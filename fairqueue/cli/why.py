@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from fairqueue import FairQueue, JobState, Scope, Why
+from fairqueue import FairQueue, JobState, Scope
 from fairqueue.cli._command import Answer, listed, on_queue
 from fairqueue.cli._options import hint_at_unseen, job_argument
 from fairqueue.cli._typed import as_typed
@@ -40,7 +40,7 @@ def why(core: FairQueue, *, job: str, queue: str | None, workspace: str | None) 
         called = shown(payload or b"")
     lines = [explain_state(found), *explain_called(called), *map(as_typed, explain_wait(found))]
     lines += explain_runs(runs)
-    result = {**_as_dict(found), "called": called._asdict(), "runs": [*map(asdict, runs)]}
+    result = {**asdict(found), "called": called._asdict(), "runs": [*map(asdict, runs)]}
     return Answer(result, "\n".join(lines), int(is_unknown and not runs))
 
 
@@ -60,7 +60,7 @@ def workspace(core: FairQueue, *, name: str) -> Answer:
         lines += ["", listed(LIMITS[:3], [*limits.items()], ""), ""]
     lines += map(as_typed, explain_wait(found))
     of_limits = {limit: asdict(of) for limit, of in limits.items()}
-    return Answer({**_as_dict(found), "limits": of_limits, "pause": pause}, "\n".join(lines))
+    return Answer({**asdict(found), "limits": of_limits, "pause": pause}, "\n".join(lines))
 
 
 def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
@@ -74,8 +74,3 @@ def _hint_where_its_jobs_may_be(core: FairQueue, name: str) -> None:
         text = f"{count_jobs(n)} named no workspace and went to {shown!r}, the last at {last}"
         look = f"{as_typed('fairqueue workspace')} {shlex.quote(shown)}"
         click.echo(f"{text}: {look}", err=True)
-
-
-def _as_dict(found: Why) -> dict[str, object]:
-    """The result for JSON; times are seconds since 1970 by the store's clock."""
-    return {**asdict(found), "state": found.state.value}

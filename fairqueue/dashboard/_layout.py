@@ -25,32 +25,9 @@ STATIC = {
     "dashboard.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-NAVIGATION = (
-    ("/", "Overview", "o"),
-    ("/workspaces", "Workspaces", "w"),
-    ("/queues", "Queues", "q"),
-    ("/tasks", "Tasks", "t"),
-    ("/running", "Running", "r"),
-    ("/waiting", "Waiting", "j"),
-    ("/dead", "Dead letters", "d"),
-    ("/pauses", "Pauses", "p"),
-    ("/schedules", "Schedules", "s"),
-    ("/limits", "Limits", "l"),
-    ("/history", "History", "h"),
-    ("/acts", "Acts", "a"),
-    ("/workers", "Workers", "k"),
-    ("/doctor", "Doctor", "x"),
-)
 MOST_OF_NAME = 300
 """Most characters of a text; only reasons of dead letters and ids of jobs may have more."""
 MOST_OF_TEXT = 4000
-INSIDE = {
-    "/workspace": "/workspaces",
-    "/queue": "/queues",
-    "/task": "/tasks",
-    "/job": "/waiting",
-}
-"""The navigation entry of other pages."""
 
 
 def static_file(name: str) -> bytes:
@@ -97,7 +74,7 @@ ENVIRONMENT.filters |= {
 }
 ENVIRONMENT.globals |= {
     "state_of": state_of,
-    "navigation": NAVIGATION,
+    "navigation": [(path, page.title, page.key) for path, page in PAGES.items() if page.key],
     "version": VERSION,
     "Scope": Scope,
     "tables": tables,
@@ -111,7 +88,7 @@ def home_of(base: str, view: View) -> str:
 
 def context_of(request: Request, view: View, *, path: str) -> Context:
     """Return the variables of every page."""
-    visitor = request.scope["fairqueue"]
+    visitor, page = request.scope["fairqueue"], PAGES.get(path)
     query = dict(request.query_params)
     return {
         "base": base_of(request),
@@ -119,9 +96,9 @@ def context_of(request: Request, view: View, *, path: str) -> Context:
         "queue_name": view.name,
         "queue_names": view.names,
         "path": path,
-        "section": INSIDE.get(path, path),
+        "section": (page and page.inside) or path,
         "back": f"{path}?{urlencode(query)}" if query else path,
-        "title": PAGES[path].title if path in PAGES else "fairqueue",
+        "title": page.title if page else "fairqueue",
         "label": view.label,
         "namespace": view.queue.settings.namespace,
         "csrf": visitor["csrf"],

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
@@ -68,7 +68,6 @@ CURES = {
 }
 """Where each kind of blocker is ended."""
 NOT_FOUND = "no job or task has it, and no error of the first 3,000 dead letters."
-T = TypeVar("T")
 Query = Mapping[str, str]
 Context = dict[str, Any]
 
@@ -80,6 +79,10 @@ class Page:
     template: str
     title: str
     read: Callable[[View, Query], Context]
+    key: str = ""
+    """Opens it from the keyboard; empty: it has no entry in the navigation."""
+    inside: str = ""
+    """The page whose entry is shown as the current one; empty: its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,6 @@ class View:
     """Its name among several queues."""
     names: tuple[str, ...] = ()
     """The names of all of them."""
-
-    def once(self, key: str, read: Callable[[], T]) -> T:
-        return self.remembered.get(key, read)
 
     def dead(self, where: Mapping[str, str], cursor: str, n: int, *, payloads: bool) -> DeadPage:
         """Return a page of the dead letters that match.
@@ -123,7 +123,7 @@ class View:
         return self.remembered.get(f"cancellable {sorted(where.items())}", read, times=10)
 
     def overview(self) -> Overview:
-        return self.once("overview", self.queue.views.overview)
+        return self.remembered.get("overview", self.queue.views.overview)
 
     def last_hour(self) -> Windows:
         """Return what happened in each minute of the last hour, which is read for all pages."""
@@ -174,16 +174,12 @@ def given(query: Query, field: str, what: str) -> str:
     return query[field]
 
 
-def _start(query: Query) -> int:
+def _paged(rows: Sequence[Any], query: Query) -> Context:
+    """Return the rows of one page, and which these are."""
     text = query.get("start", "0")
     if not text.isdecimal() or len(text) > 9:  # noqa: PLR2004 - far more than there ever are
         raise ConfigurationError(f"start must be a number from 0, not {text!r}")
-    return int(text)
-
-
-def _paged(rows: Sequence[Any], query: Query) -> Context:
-    """Return the rows of one page, and which these are."""
-    start = _start(query)
+    start = int(text)
     return {"rows": rows[start : start + PAGE], "found": len(rows), "start": start, "page": PAGE}
 
 
@@ -227,8 +223,8 @@ def _scope(kind: Literal["queue", "task"], view: View, query: Query) -> Context:
     name = query.get("name", "")
     scope = Scope(kind, name)
     rows = view.queue.activity.table(of=[scope], read=view.last_hour())
-    pauses = view.once("pauses", view.queue.pauses.list)
-    listed = view.once(f"{kind}s", getattr(view.queue.views, f"{kind}s"))
+    pauses = view.remembered.get("pauses", view.queue.pauses.list)
+    listed = view.remembered.get(f"{kind}s", getattr(view.queue.views, f"{kind}s"))
     return {
         "kind": kind,
         "name": name,
@@ -281,13 +277,13 @@ def _list(
 
 
 def _queues(view: View, query: Query) -> Context:
-    rows = view.once("queues", view.queue.views.queues)
+    rows = view.remembered.get("queues", view.queue.views.queues)
     demand = view.remembered.get("demand", partial(view.queue.views.demand, rows), times=10)
     return _list(of_queues(demand), rows, query, "There are no queues.", pauses="queue")
 
 
 def _tasks(view: View, query: Query) -> Context:
-    rows = view.once("tasks", view.queue.views.tasks)
+    rows = view.remembered.get("tasks", view.queue.views.tasks)
     rows = sorted(rows, key=lambda row: (-row.running, row.task))
     order = ": those that run most, then by name"
     return _list(TASKS, rows, query, "There are no tasks.", pauses="task", order=order)
@@ -295,32 +291,32 @@ def _tasks(view: View, query: Query) -> Context:
 
 def _workers(view: View, query: Query) -> Context:
     """Show those of a day: the silent ones first, those that have stopped last."""
-    rows = view.once("every worker", partial(view.queue.views.workers, gone=True))
+    rows = view.remembered.get("every worker", partial(view.queue.views.workers, gone=True))
     rows = sorted(rows, key=lambda row: ("silent", "alive", "stopped").index(state_of_worker(row)))
     order = ": silent ones first, stopped ones last"
     return _list(WORKERS, rows, query, "No worker was seen within a day.", order=order)
 
 
 def _pauses(view: View, query: Query) -> Context:
-    rows = view.once("pauses", view.queue.pauses.list)
+    rows = view.remembered.get("pauses", view.queue.pauses.list)
     return _list(PAUSES, rows, query, "Nothing is paused or draining.")
 
 
 def _acts(view: View, query: Query) -> Context:
-    rows = view.once("acts", view.queue.acts.list)
+    rows = view.remembered.get("acts", view.queue.acts.list)
     return _list(ACTS, rows, query, "No operator has done anything.")
 
 
 def _history(view: View, query: Query) -> Context:
     where = {kind: query[kind] for kind in HISTORY_FIELDS if query.get(kind)}
     read = partial(view.queue.history.list, most=MOST_HISTORY, **where)
-    rows = view.once(f"finished {sorted(where.items())}", read)
+    rows = view.remembered.get(f"finished {sorted(where.items())}", read)
     empty = "No such run is kept: workers with the setting history=N keep the last that ended."
     return _list(HISTORY, rows, query, empty, where=where, fields=HISTORY_FIELDS)
 
 
 def _schedules(view: View, query: Query) -> Context:
-    rows = view.once("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
+    rows = view.remembered.get("schedules", partial(view.queue.schedules.list, most=MOST_SCHEDULES))
     within = sum(not row.paused and (row.next or 0) < time.time() + 3600 for row in rows)
     return _list(SCHEDULES, rows, query, "There is no schedule.", within=within)
 
@@ -328,7 +324,7 @@ def _schedules(view: View, query: Query) -> Context:
 def _limits(view: View, query: Query) -> Context:
     """Show the limits of one scope, to edit, or all that are stored."""
     if "scope" not in query:
-        rows = view.once("limits", view.queue.limits.list)
+        rows = view.remembered.get("limits", view.queue.limits.list)
         return {"scope": None, "unnamed": (Scope.default(), Scope.total())} | _paged(rows, query)
     scope = scope_of(query)
     limits = view.queue.limits.get(scope)
@@ -444,25 +440,26 @@ def _doctor(view: View, _: Query) -> Context:
 
 
 PAGES: dict[str, Page] = {
-    "/": Page("overview.html", "Overview", _overview),
-    "/workspaces": Page("workspaces.html", "Workspaces", _workspaces),
-    "/workspace": Page("workspace.html", "Workspace", _workspace),
-    "/queues": Page("list.html", "Queues", _queues),
-    "/tasks": Page("list.html", "Tasks", _tasks),
-    "/queue": Page("scope.html", "Queue", partial(_scope, "queue")),
-    "/task": Page("scope.html", "Task", partial(_scope, "task")),
-    "/limits": Page("limits.html", "Limits", _limits),
-    "/running": Page("running.html", "Running", _running),
-    "/waiting": Page("waiting.html", "Waiting", _waiting),
-    "/dead": Page("dead.html", "Dead letters", _dead),
-    "/job": Page("job.html", "Job", _job),
-    "/pauses": Page("pauses.html", "Pauses", _pauses),
-    "/schedules": Page("schedules.html", "Schedules", _schedules),
-    "/history": Page("list.html", "History", _history),
-    "/acts": Page("list.html", "Acts", _acts),
-    "/workers": Page("list.html", "Workers", _workers),
-    "/doctor": Page("doctor.html", "Doctor", _doctor),
+    "/": Page("overview.html", "Overview", _overview, "o"),
+    "/workspaces": Page("workspaces.html", "Workspaces", _workspaces, "w"),
+    "/workspace": Page("workspace.html", "Workspace", _workspace, inside="/workspaces"),
+    "/queues": Page("list.html", "Queues", _queues, "q"),
+    "/queue": Page("scope.html", "Queue", partial(_scope, "queue"), inside="/queues"),
+    "/tasks": Page("list.html", "Tasks", _tasks, "t"),
+    "/task": Page("scope.html", "Task", partial(_scope, "task"), inside="/tasks"),
+    "/running": Page("running.html", "Running", _running, "r"),
+    "/waiting": Page("waiting.html", "Waiting", _waiting, "j"),
+    "/job": Page("job.html", "Job", _job, inside="/waiting"),
+    "/dead": Page("dead.html", "Dead letters", _dead, "d"),
+    "/pauses": Page("pauses.html", "Pauses", _pauses, "p"),
+    "/schedules": Page("schedules.html", "Schedules", _schedules, "s"),
+    "/limits": Page("limits.html", "Limits", _limits, "l"),
+    "/history": Page("list.html", "History", _history, "h"),
+    "/acts": Page("list.html", "Acts", _acts, "a"),
+    "/workers": Page("list.html", "Workers", _workers, "k"),
+    "/doctor": Page("doctor.html", "Doctor", _doctor, "x"),
 }
+"""In the order of the navigation."""
 
 
 def find(view: View, text: str) -> str:

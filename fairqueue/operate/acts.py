@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from fairqueue._lazy import rows
+from fairqueue._stores.later import noted
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._utils import process_name
@@ -22,6 +23,7 @@ from fairqueue.plain import printable
 
 log = logging.getLogger("fairqueue.acts")
 Part = TypeVar("Part")
+KEPT = 1000
 MOST_TEXT = 300  # characters of what is kept of a name or a value
 HOW = frozenset({"progress", "wait_seconds"})
 STATES = {"pauses pause": Pause.PAUSED, "pauses drain": Pause.DRAINING}
@@ -58,7 +60,7 @@ class Acts:
 
     def list(self) -> Sequence[rows.Act]:
         """Return the acts that are kept, the newest first."""
-        return self._connected().acts()
+        return noted.read_lines(rows.Act, self._connected().noted_lines("acts", 0, KEPT))
 
     def watch(self, part: Part, name: str) -> Part:
         """Note each act that is done by this part of a queue; return the part."""
@@ -102,7 +104,7 @@ class Acts:
             "%s", ", ".join(f"{name} {printable(text)}" for name, text in told.items() if text)
         )
         try:
-            self._connected().note_act(json.dumps(told))
+            self._connected().note_lines("acts", [json.dumps(told)], KEPT)
         except FairQueueError as error:
             log.warning("the act %r was done, and is not noted: %s", act, error)
 

@@ -6,9 +6,6 @@ The fixtures of pytest that come with fairqueue give a test what stands here: ``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from fairqueue.testing._clock import ManualClock
 from fairqueue.testing._jobs import EnqueuedJob, Jobs, Run, Seconds
 from fairqueue.testing._memory import memory_url
@@ -29,12 +26,10 @@ __all__ = [
 ]
 
 
-@contextmanager
-def embedded_redis(*, tcp: bool = False, persistent: bool = False) -> Iterator[EmbeddedServer]:
+def embedded_redis(*, tcp: bool = False, persistent: bool = False) -> EmbeddedServer:
     """Start a private Redis server and stop it at the end of the block.
 
     No other server is touched. Raises StoreUnavailable if no server program is found; see
     :class:`EmbeddedServer` for the arguments.
     """
-    with EmbeddedServer(tcp=tcp, persistent=persistent) as server:
-        yield server
+    return EmbeddedServer(tcp=tcp, persistent=persistent)

@@ -103,7 +103,7 @@ def test_an_act_that_cannot_be_noted_is_done(
         with pytest.raises(StoreUnavailable):
             admin.pauses.pause(Scope.total())
     assert _told(admin) == [("pauses pause", "everything", "", "ended by StoreUnavailable")]
-    monkeypatch.setattr(world.store, "note_act", away)
+    monkeypatch.setattr(world.store, "note_lines", away)
     admin.pauses.pause(Scope.workspace("acme"))
     assert [row.name for row in admin.pauses.list()] == ["acme"]
     assert "is not noted: away" in caplog.text

@@ -43,7 +43,7 @@ def test_leases_are_counted_by_their_end(queue: FairQueue) -> None:
         queue.publish(b"", queue="q", workspace="a", job_id=str(n))
     one, two, three, four, five, six = queue.claim(["q"], 6).leases
     queue.ack(one, seconds=0.0)
-    queue.ack_early(two)
+    queue.finish([Finish(two.fence, Ending.ACK_EARLY)])
     queue.release(three)
     queue.release(four, counted=True, seconds=0.0)
     queue.reject(five, reason="bad")
@@ -108,7 +108,7 @@ def test_a_forked_child_counts_nothing(queue: FairQueue) -> None:
     with queue.tally._lock:
         pid = os.fork()
         if not pid:
-            queue.tally.published("q")
+            queue.tally.counted("jobs_published", "q")
             os._exit(int(queue.tally.is_on))
     assert os.waitpid(pid, 0)[1] == 0
 

@@ -79,7 +79,7 @@ def test_ids_differ_unless_given(queue: FairQueue) -> None:
     assert queue.depth("q") == 51
 
 
-@pytest.mark.parametrize("act", ["ack", "ack_early", "release", "reject"])
+@pytest.mark.parametrize("act", ["ack", "release", "reject"])
 def test_ending_a_lost_lease_raises(queue: FairQueue, act: str) -> None:
     """Every way to end a lost lease raises LeaseLost, with the job and its workspace."""
     queue.publish(b"x", queue="q", workspace="acme", job_id="one")

@@ -17,7 +17,6 @@ from fairqueue._stores.sharded.router import Router
 from fairqueue._stores.store import Store, StoreBase
 
 NOT_OPERATIONS = {
-    "acts",
     "clone",
     "close",
     "dead_letters",
@@ -34,7 +33,6 @@ NOT_OPERATIONS = {
     "look",
     "moving",
     "names",
-    "note_act",
     "names_parents",
     "shard_settings",
     "stored_limits",

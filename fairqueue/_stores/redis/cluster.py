@@ -99,14 +99,7 @@ def _raise_refusal(errors: Sequence[redis.RedisError]) -> None:
 
 
 _shared: WeakValueDictionary[str, Nodes] = WeakValueDictionary()
-
-
-def _nodes(url: str, seeds: Sequence[Address], options: Mapping[str, Any]) -> Nodes:
-    """Return the shared nodes of a URL, so that pools share their findings."""
-    nodes = _shared.get(url)
-    if nodes is None:
-        nodes = _shared[url] = Nodes(seeds, options)
-    return nodes
+"""The nodes by URL, so that pools share their findings."""
 
 
 def _address(node: Sequence[Any], asked: str) -> Address:
@@ -153,7 +146,9 @@ def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     of_nodes = {name: value for name, value in options.items() if name != "connection_class"}
     if "connection_class" in options:
         of_nodes["ssl"] = True
-    nodes = _nodes(url, [_seed(host) for host in hosts.split(",")], of_nodes)
+    nodes = _shared.get(url)
+    if nodes is None:
+        nodes = _shared[url] = Nodes([_seed(host) for host in hosts.split(",")], of_nodes)
     return pool_of(SlotFinder(nodes, key_slot(f"{{{tag}}}".encode())), options, kind, changed)
 
 

@@ -50,12 +50,8 @@ def read_place(url: str) -> Place:
     """
     try:
         return _read(*url.partition("://")[::2])
-    except _Unreadable as error:
+    except ConfigurationError as error:  # it shows no part that may be a password
         raise ConfigurationError(f"bad URL {mask_password(url)!r}: {error}") from None
-
-
-class _Unreadable(Exception):
-    """An error in a URL, without a part that may be a password."""
 
 
 def _read(scheme: str, rest: str) -> Place:
@@ -66,7 +62,7 @@ def _read(scheme: str, rest: str) -> Place:
     service, database = _service(unquote(path).strip("/"), pairs.pop("master_name", ""))
     others = pairs.pop("min_other_sentinels", "0")
     if not others.isdecimal():
-        raise _Unreadable("min_other_sentinels must be a number from 0")
+        raise ConfigurationError("min_other_sentinels must be a number from 0")
     options = {name: pairs.pop(name) for name in list(pairs) if name.startswith(OPTION)}
     return Place(
         hosts=tuple(_host(text) for text in hosts.split(",")),
@@ -80,12 +76,14 @@ def _read(scheme: str, rest: str) -> Place:
 def _service(path: str, named: str) -> tuple[str, str]:
     service, _, database = (named, "", path) if named else path.partition("/")
     if not service or (service.isdecimal() and not named):
-        raise _Unreadable(
+        raise ConfigurationError(
             "it names no service of the Sentinels, such as mymaster in "
             "redis+sentinel://host:26379/mymaster/0; Celery's option master_name does so, too"
         )
     if database and not database.isdecimal():
-        raise _Unreadable(f"behind the service stands a database, a number such as /0; {ENCODED}")
+        raise ConfigurationError(
+            f"behind the service stands a database, a number such as /0; {ENCODED}"
+        )
     return service, database or "0"
 
 
@@ -94,9 +92,9 @@ def _host(text: str) -> tuple[str, int]:
         parts = urlsplit(f"//{text.strip()}")
         port = parts.port
     except ValueError:
-        raise _Unreadable(f"the port of a Sentinel must be a number; {ENCODED}") from None
+        raise ConfigurationError(f"the port of a Sentinel must be a number; {ENCODED}") from None
     if not parts.hostname:
-        raise _Unreadable(f"a Sentinel has no host; {ENCODED}")
+        raise ConfigurationError(f"a Sentinel has no host; {ENCODED}")
     return unquote(parts.hostname), port or DEFAULT_PORT
 
 

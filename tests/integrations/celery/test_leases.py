@@ -12,7 +12,7 @@ import pytest
 
 from fairqueue import FairQueue, Lease, StoreUnavailable
 from fairqueue._shards.placement import shard_of
-from fairqueue.adapters import Finish
+from fairqueue.adapters import Ending, Finish
 from fairqueue_celery._consume import claims as claims_module
 from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims, Waiting
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
@@ -81,7 +81,7 @@ def test_an_early_ack_that_the_store_has_is_not_sent_again(
     core.publish(b"", queue="q", workspace="ada")
     for begins in (False, True):
         [lease] = core.claim(["q"]).leases
-        core.ack_early(lease)
+        core.finish([Finish(lease.fence, Ending.ACK_EARLY)])
         held = leases.hold(lease, None, "pool", acked_early=True)
         held.request = Request(acks_late=False)
         if begins:
@@ -133,7 +133,7 @@ def test_what_was_not_delivered_goes_back_when_redis_answers(
         core.publish(b"", queue="q", workspace=f"w{n}")
     claimed = core.claim(["q"], 3).leases
     for lease in claimed:
-        core.ack_early(lease)
+        core.finish([Finish(lease.fence, Ending.ACK_EARLY)])
 
     def away(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("away")
