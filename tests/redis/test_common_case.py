@@ -81,6 +81,20 @@ def test_commands_of_a_publish(
         assert count(publish) == most
 
 
+def test_commands_of_a_publish_to_an_idle_workspace(
+    redis_url: str, namespace: str, count: Count
+) -> None:
+    """One push tells whether others wait; a record that is not there is not looked for."""
+    with _queue(redis_url, namespace) as queue:
+        names = iter("xyz")
+
+        def publish() -> None:
+            queue.publish(b"x", queue="q", workspace=next(names), task="t")
+
+        publish()
+        assert count(publish) == 13
+
+
 @pytest.mark.parametrize(
     ("limits", "group", "most"),
     [

@@ -85,11 +85,12 @@ end
 -- one that does not expire changes nothing about where its workspace stands.
 function Enqueue.enter(name, queue, task, priority, element, delay, expires)
   local lane_key = Lanes.key_of(queue, task)
-  if delay == '0' and not expires and Lanes.join(name, lane_key, priority, element) then return end
+  local length = delay == '0' and Lanes.append(name, lane_key, priority, element)
+  if length and length > 1 and not expires then return end
   local ws = Records.workspace(name)
   if expires then Timers.add_expiry(ws, queue, priority, element, expires) end
-  if delay ~= '0' then Timers.schedule(ws, queue, priority, element, now + delay)
-  else Lanes.push(ws, Records.flow(ws, lane_key), priority, element) end
+  if length then Lanes.note(ws, Records.flow(ws, lane_key), priority, element, length)
+  else Timers.schedule(ws, queue, priority, element, now + delay) end
   Records.register(queue)
   Settle.workspace(ws)
 end

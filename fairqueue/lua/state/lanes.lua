@@ -21,18 +21,22 @@ function Lanes.with(lanes, lane)
   return lanes == '' and lane or lanes .. ',' .. lane
 end
 
--- A lane that the record does not name and that is there already: there may be others.
+-- An element behind all others. Return how many there are now.
+function Lanes.append(name, lane_key, priority, element)
+  return call('RPUSH', K.lane(name, lane_key, priority), element)
+end
+
 function Lanes.push(ws, flow, priority, element)
-  local length = call('RPUSH', K.lane(ws.name, flow.lane_key, priority), element)
+  Lanes.note(ws, flow, priority, element, Lanes.append(ws.name, flow.lane_key, priority, element))
+end
+
+-- An element was appended. A lane that the record does not name and that was there already: there
+-- may be others.
+function Lanes.note(ws, flow, priority, element, length)
   flow.first_task = flow.lanes == '' and length == 1 and Jobs.task_of(element) or nil
   if Lanes.is_used(flow.lanes, priority) then return end
   flow.lanes, ws.dirty = Lanes.with(flow.lanes, priority), true
   if length > 1 then ws.is_unread = true end
-end
-
--- Push an element behind others; false: there are none.
-function Lanes.join(name, lane_key, priority, element)
-  return call('RPUSHX', K.lane(name, lane_key, priority), element) > 0
 end
 
 -- The first element; nil: there is none, although the flow names the lane.

@@ -47,16 +47,15 @@ function Records.read_head(ws, head)
   ws.scheduled, ws.expiring, ws.timer = tonumber(first), tonumber(expiring), tonumber(timer)
 end
 
--- raw: false, or a record that cannot be read. One that has a timer or leases, or that is paused,
--- may have lost its record: then nothing else may lead to its lanes.
+-- raw: false, or a record that cannot be read: then nothing else may lead to its lanes, and neither
+-- where one that is paused has lost its record.
 function Records.new_workspace(name, raw)
   if raw then Shard.set_aside('workspace', name, raw) end
   local ws = { name = name, raw = raw, flows = {}, duration_estimates = '', weight = '1', tat = '0',
     last_start = '0', start_interval = '0', limits = false, dirty = false } -- at its full size
   local limits = Limits.of_workspace(ws)
   ws.parent = limits.parent -- also where its record is lost: its leases have slots of the group
-  ws.is_unread = raw or call('ZSCORE', K.timer(), name)
-    or call('EXISTS', K.slots(name)) == 1 or limits.paused
+  ws.is_unread = raw or limits.paused
   return ws
 end
 

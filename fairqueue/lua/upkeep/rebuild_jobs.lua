@@ -77,8 +77,14 @@ function RebuildJobs.place(name, queue, priority, element, record)
   local lane_key, due = Lanes.key_of(queue, task), Jobs.waits_since(record)
   local waits = due and due > now and pcall(Timers.schedule, ws, queue, priority, element, due)
   if not waits then call('LPUSH', K.lane(name, lane_key, priority), element) end
-  local is_read = ws == S.workspaces[name]
-  if not (is_read and (waits or pcall(RebuildJobs.name_lane, ws, lane_key, priority))) then
+  RebuildJobs.lead_to(ws, not waits and lane_key, priority)
+end
+
+-- The record of a workspace names the lane in which a job stands, and its timer the schedule; one
+-- that cannot be read is found by its keys.
+function RebuildJobs.lead_to(ws, lane_key, priority)
+  local is_read = ws == S.workspaces[ws.name]
+  if not (is_read and (not lane_key or pcall(RebuildJobs.name_lane, ws, lane_key, priority))) then
     pcall(Records.find_later, ws)
   end
   ws.dirty = true
@@ -134,7 +140,12 @@ function RebuildJobs.job(queue, id, found)
   if is_running or not record then return was_taken_out and 'taken_out' end
   local name, task, priority = Jobs.identity_of(record)
   local element = Jobs.element(task, id)
-  if not kept then RebuildJobs.place(name, queue, priority, element, record) end
+  if not kept then
+    RebuildJobs.place(name, queue, priority, element, record)
+  else
+    local lane_key = kept[1] == 'lane' and kept[3]
+    RebuildJobs.lead_to(RebuildJobs.workspace(name), lane_key, priority)
+  end
   local was_moved = kept and RebuildJobs.put_in_order(kept, record)
   local expires = Jobs.expires_at(record)
   if expires then
