@@ -20,44 +20,24 @@ Fails = Callable[[int, str], bool]
 """Whether a command fails, by its number and its name."""
 
 
-def _none(_number: int, _name: str) -> bool:
-    return False
-
-
-class _Counter:
-    """Counts commands. The database holds it, and Lua does: so it must not hold the database."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.fails: Fails = _none
-
-    def counting(self, name: str, run: Callable[..., Any]) -> Callable[..., Any]:
-        def command(*arguments: Any) -> Any:
-            self.count += 1
-            if self.fails(self.count, name):
-                raise Failure(f"{name} failed as it was told to")
-            return run(*arguments)
-
-        return command
-
-
 class FailingDatabase(Database):
-    """Counts its commands, and fails those that it is told to."""
+    """Fails those of its commands that it is told to, and counts them while it is told."""
 
     def __init__(self, clock: ManualClock, *, random: Random | None = None) -> None:
         super().__init__(clock=clock, random=random)
-        self._counter = counter = _Counter()
-        for name in list(self.commands.keys()):
-            self.commands[name] = counter.counting(name.decode(), self.commands[name])
+        self._own = dict(self.commands)
+        self._count = [0]
 
     @property
     def count(self) -> int:
         """How many commands there were since :meth:`deny`."""
-        return self._counter.count
+        return self._count[0]
 
     def deny(self, fails: Fails | None) -> None:
         """Fail these commands from now on, numbered from 1; None: no more."""
-        self._counter.count, self._counter.fails = 0, fails or _none
+        self._count = count = [0]
+        for name, run in self._own.items():
+            self.commands[name] = _counting(count, fails, name.decode(), run) if fails else run
 
     @contextmanager
     def failing(self, fails: Fails) -> Iterator[None]:
@@ -66,4 +46,16 @@ class FailingDatabase(Database):
         try:
             yield
         finally:
-            self._counter.fails = _none
+            self.deny(None)
+
+
+def _counting(count: list[int], fails: Fails, name: str, run: Any) -> Callable[..., Any]:
+    """Count a command. Lua holds what this returns: so it must not hold the database."""
+
+    def command(*arguments: Any) -> Any:
+        count[0] += 1
+        if fails(count[0], name):
+            raise Failure(f"{name} failed as it was told to")
+        return run(*arguments)
+
+    return command

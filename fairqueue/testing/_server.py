@@ -21,7 +21,7 @@ from fairqueue.errors import StoreUnavailable
 from fairqueue.testing._process import Child
 
 PROGRAMS = ("redis-server", "valkey-server")
-START_SECONDS = 15.0
+START_SECONDS = 60.0  # it may have a file to load; one that has ended is seen at once
 
 
 def find_server() -> str | None:

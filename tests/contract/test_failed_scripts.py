@@ -155,6 +155,24 @@ def test_a_script_that_fails_at_any_command_loses_no_job(name: str) -> None:
         _fail_at(name, k)
 
 
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_job_that_was_acked_early_never_runs_again(expires: bool) -> None:
+    """Whichever command fails as its lease expires, or as its worker ends it."""
+    k = count = 0
+    while count >= k:
+        scene, k = Scene(), k + 1
+        lease = scene.leases[0]
+        scene.worker.claim(0, finishes=[Finish(lease.fence, Ending.ACK_EARLY, 0.1)])
+        if expires:
+            scene.world.store.engine.command("ZADD", "{failing:0}:expiry", 1.0, str(lease.fence))
+        finishes = [] if expires else [Finish(one.fence, Ending.ACK, 0.1) for one in scene.leases]
+        with scene.database.failing(partial(_is_nth, k)):
+            with suppress(CommandError):
+                scene.worker.claim(0, finishes=finishes)
+            count = scene.database.count
+        assert lease.job.id not in scene.drain(), k
+
+
 @pytest.mark.parametrize("denied", ["ZADD", "ZREM", "HSET", "LPOP", "SADD", "RPUSH", "HDEL"])
 def test_a_command_that_is_denied_for_a_while_loses_no_job(denied: str) -> None:
     """Whatever is tried meanwhile fails or is undone; when it is allowed again, all jobs run."""

@@ -119,6 +119,7 @@ class World:
         self.now = 0.0
         """By the clock of all workers, which never jumps."""
         self.away_until, self.is_calm = 0.0, False
+        self.pace = self.random.choice((0.1, 1.0))
         self.serial = self.steps = 0
         self.late: list[tuple[Callable[[], object], object]] = []
         """Copies of calls, with what was answered."""
@@ -194,7 +195,8 @@ class World:
         except CommandError as error:
             raise LostCallError from error
         finally:
-            self.database.deny(None)
+            if self.database.count:
+                self.database.deny(None)
         if self.chance("late copy"):
             self.late.append((make, made))
         if self.chance("lost reply"):
@@ -332,7 +334,9 @@ class World:
             self._begin(process, Run(lease, sent + LEASE_SECONDS, self.now + self._length()))
 
     def _length(self) -> float:
-        return self.random.choice((0.5, 2.0, 10.0, 60.0)) * self.random.random()
+        """How long a job takes: that of this seed, and nothing once the faults have ended."""
+        length = self.random.choice((0.5, 2.0, 10.0, 60.0)) * self.random.random()
+        return 0.0 if self.is_calm else length * self.pace
 
     def _renewed(
         self, process: Process, fences: list[int]
@@ -514,7 +518,9 @@ class World:
         if seconds > 0:
             self.clock.advance(seconds)
             self.loose |= self.pending
-            self.loose |= {run.lease.job.id for one in self.processes for run in one.runs.values()}
+            for run in (run for one in self.processes for run in one.runs.values()):
+                self.loose.add(run.lease.job.id)
+                run.old, run.is_spared = run.old or run.is_spared, True  # an outage, to the store
         else:
             self.clock.set_back(-seconds)
         self.late, self.replica = [], []

@@ -138,10 +138,11 @@ function Leases.worked(l, seconds)
 end
 
 -- Each with what its owner reports; a workspace is settled once, after its last.
+-- The jobs go first: one whose lease is dropped by half runs again.
 function Leases.finish(leases, seconds)
-  Leases.drop_all(leases)
   Arguments.for_each('HDEL', K.jobs, leases, 'queue', 'id')
   Shard.remember_ended(Arguments.of(leases, 'id'))
+  Leases.drop_all(leases)
   local left = leases[2] and {}
   for i = 1, #leases do
     local l = leases[i]
@@ -258,11 +259,13 @@ end
 -- slot: charged for what was reported, a workspace whose jobs kill their workers would pay nothing,
 -- and would go to the head again and again.
 function Leases.expire(l, max_deliveries)
+  if l.early then Leases.lose(l) end -- first, as in `finish`
   local ws = Leases.drop(l)
   Leases.true_up(ws, l, Fairness.lost(l.ran, Leases.held_for(l, l.ended)))
-  if l.early then Leases.lose(l)
-  elseif l.cancelled then Leases.cancelled(l, 'lost', tonumber(l.ran))
-  else Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran)) end
+  if l.cancelled and not l.early then Leases.cancelled(l, 'lost', tonumber(l.ran))
+  elseif not l.early then
+    Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran))
+  end
   Settle.workspace(ws)
   Shard.count_in_all('leases_expired', 1)
   Activity.expired(l)
