@@ -141,16 +141,3 @@ def test_an_argument_by_position() -> None:
     assert named_workspace(Known("t", ("May", 42), {}, {}), sources) == "42"
     assert named_workspace(Known("t", ("May",), {"tenant_id": "b"}, {}), sources) == "b"
     assert named_workspace(Call("t", ("May", "acme"), {}, {}), sources) is None
-
-
-def similar(caplog: pytest.LogCaptureFixture) -> list[str]:
-    texts = (record.getMessage() for record in caplog.records)
-    return [text.partition(" differ")[0] for text in texts if "differ only in case" in text]
-
-
-@pytest.mark.parametrize("queue", [{"workspaces": {"Acme": {"weight": 2}}}], indirect=True)
-def test_similar_names_are_pointed_out(queue: FairQueue, caplog: pytest.LogCaptureFixture) -> None:
-    """Once each: similar to a configured name, or to that of an earlier publish."""
-    for name in ("Acme", "acme", "acme", "zeta", "zeta ", "other"):
-        queue.publish(b"", queue="q", workspace=name)
-    assert similar(caplog) == ["workspaces 'Acme' and 'acme'", "workspaces 'zeta' and 'zeta '"]
