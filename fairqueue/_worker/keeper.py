@@ -219,24 +219,35 @@ class LeaseKeeper:
             self._stopped = None
 
     def _run(self, stopped: threading.Event) -> None:
-        queue = self._template.clone(timeout_seconds=self._lease_seconds / TIMEOUTS_PER_LEASE)
-        renew_until(stopped, self._lease_seconds, partial(self._beat, queue))
-        queue.close()
+        opened: list[FairQueue] = []
+        renew_until(stopped, self._lease_seconds, partial(self._beat, opened))
+        for queue in opened:
+            queue.close()
 
-    def _beat(self, queue: FairQueue) -> bool:
+    def _beat(self, opened: list[FairQueue]) -> bool:
+        """Renew over a connection of its own, which is opened when there is something to renew."""
         self._report_orphans()
-        self._rest_if_idle()
-        return self._try_to_renew(queue)
+        if self._is_idle():
+            return True
+        if not opened:
+            timeout_seconds = self._lease_seconds / TIMEOUTS_PER_LEASE
+            opened.append(self._template.clone(timeout_seconds=timeout_seconds))
+        return self._try_to_renew(opened[0])
 
-    def _rest_if_idle(self) -> None:
-        """End the threads if they have had nothing to do; the next :meth:`hold` starts others."""
+    def _is_idle(self) -> bool:
+        """Whether nothing is held; then end the threads before long. A :meth:`hold` starts others.
+
+        An end that is owed is renewed as well: what has ended must not run again.
+        """
         owes = self._template.endings.are_pending
         with self._lock:
-            self._idle_beats = 0 if owes or self._held else self._idle_beats + 1
-            is_idle = self._idle_beats >= BEATS_UNTIL_REST and not has_greenlets()
-            if is_idle and self._stopped is not None:
+            is_idle = not (owes or self._held)
+            self._idle_beats = self._idle_beats + 1 if is_idle else 0
+            rests = self._idle_beats >= BEATS_UNTIL_REST and not has_greenlets()
+            if rests and self._stopped is not None:
                 self._stopped.set()
                 self._stopped = None
+        return is_idle
 
     def _interval(self) -> float:
         return self._lease_seconds / RENEWALS_PER_LEASE

@@ -35,7 +35,6 @@ class Transport(stock.Transport):
     driver_name = "fairqueue"
     connection_errors = (*stock.Transport.connection_errors, StoreUnavailable)
     implements = stock.Transport.implements.extend(batch_publish=False)
-    supports_batch_publish = False
 
     def __new__(cls, client: Any, **kwargs: Any) -> Any:
         """Make one; kombu takes the same class for ``fairqueue+memory://``, which has its own."""

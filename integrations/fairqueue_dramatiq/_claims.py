@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from fairqueue import FairQueue, Lease, LeaseLost, StoreUnavailable
+from fairqueue import FairQueue, Lease, LeaseLost, Settings, StoreUnavailable
 from fairqueue.adapters import POLL_SECONDS, ClaimAhead, Claimed, Finish, LeaseKeeper
-from fairqueue_dramatiq._claim_interval import ClaimInterval
 from fairqueue_dramatiq._wakeup import WakePipe
 from fairqueue_dramatiq.errors import translated_errors
 
@@ -28,6 +27,8 @@ logger = logging.getLogger("fairqueue_dramatiq.claims")
 DELIVERY_RETRY_SECONDS = 5.0
 SHUTDOWN_TRIES = 10
 SHUTDOWN_RETRY_SECONDS = 0.2
+CLAIM_INTERVAL_SECONDS = 0.002
+"""Between two claims, so that not each job of a steady flow costs a call to the store."""
 
 
 class Claims:
@@ -49,7 +50,7 @@ class Claims:
         self.core = core
         self.keeper = LeaseKeeper(core)
         self._deliver, self._lost, self._cancelled = deliver, lost, cancelled
-        self._interval = ClaimInterval(core.settings)
+        self._slots_are_limited = _has_concurrency_limits(core.settings)
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
         self._threads = threads
         self._in_hand = 0  # jobs that a thread has, or is about to take
@@ -60,7 +61,7 @@ class Claims:
         self.queues: tuple[str, ...] = ()
         self._finishes: list[Finish] = []
         self._ahead: deque[Lease] = deque()
-        self._claim_at = 0.0
+        self._claim_at = self._next_claim_at = 0.0
         self.draining = threading.Event()
 
     # Queues
@@ -194,7 +195,7 @@ class Claims:
             finishes, idle, n = tuple(self._finishes), self._idle_threads(), self._wanted()
             due = n and time.monotonic() >= self._claim_at
             self._waiting = not (finishes or due or self._passes_wakeup_on)
-            early_seconds = self._interval.early_seconds(finishing=bool(finishes))
+            early_seconds = self._early_seconds(finishes)
         try:
             if self._waiting:
                 self._wait(end, n if idle else 0)
@@ -204,6 +205,12 @@ class Claims:
                 self._claim(finishes, n)
         finally:
             self._waiting = False
+
+    def _early_seconds(self, finishes: tuple[Finish, ...]) -> float:
+        """How much too early a claim is. A limited slot is given back at once."""
+        if finishes and self._slots_are_limited:
+            return 0.0
+        return self._next_claim_at - time.monotonic()
 
     def _idle_threads(self) -> int:
         return max(0, self._threads - self._in_hand)
@@ -245,7 +252,7 @@ class Claims:
         self._in_hand += len(startable)
         self._ahead.extend(claimed.leases[len(startable) :])
         more = 0 < n <= len(claimed.leases)
-        self._interval.claimed(more=more)
+        self._next_claim_at = 0.0 if more else time.monotonic() + CLAIM_INTERVAL_SECONDS
         if n:
             self._claim_at = 0.0 if more else time.monotonic() + claimed.wait_seconds
         return startable
@@ -331,3 +338,12 @@ class Claims:
             )
             return False
         return True
+
+
+def _has_concurrency_limits(settings: Settings) -> bool:
+    """Whether another job may wait for the slot of one that ends, by these settings."""
+    stored = settings.stored_limits()
+    named = [*stored.workspaces.values(), *stored.queues.values(), *stored.tasks.values()]
+    limits = [limit for one in named for limit in (one.concurrency, one.workspace_concurrency)]
+    default = [stored.default.concurrency, stored.total.concurrency, settings.limit_provider]
+    return any(limit is not None for limit in [*default, *limits])

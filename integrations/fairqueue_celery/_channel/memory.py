@@ -89,7 +89,3 @@ class Transport(virtual.Transport):
 
     def claims_changed(self, claims: Any) -> None:
         """These claims take jobs from other queues than before: the next poll sees it."""
-
-    def driver_version(self) -> str:
-        """There is no driver."""
-        return "N/A"

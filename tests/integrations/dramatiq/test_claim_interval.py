@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Settings
-from fairqueue_dramatiq import _claim_interval
-from fairqueue_dramatiq._claim_interval import ClaimInterval
+from fairqueue import FairQueue
+from fairqueue.adapters import Finish
+from fairqueue_dramatiq import _claims
 
 LIMITS: list[dict[str, Any]] = [
     {"workspace_concurrency": 2},
@@ -17,27 +17,41 @@ LIMITS: list[dict[str, Any]] = [
     {"queues": {"mails": {"concurrency": 2}}},
     {"tasks": {"mail": {"workspace_concurrency": 2}}},
 ]
+ENDED = (Finish(1),)
 
 
-def test_claims_are_spaced_unless_there_are_more_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def long_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute between two claims."""
+    monkeypatch.setattr(_claims, "CLAIM_INTERVAL_SECONDS", 60)
+
+
+def claims_of(namespace: str, **settings: Any) -> _claims.Claims:
+    core = FairQueue("memory://", namespace=namespace, **settings)
+    core.publish(b"", queue="q", workspace="ada")
+    none: Any = dict.fromkeys(("deliver", "lost", "cancelled"), lambda _: None)
+    claims = _claims.Claims(core, threads=2, **none)
+    claims.add_queue("q")
+    return claims
+
+
+def test_claims_are_spaced_unless_there_are_more_jobs(namespace: str) -> None:
     """The first claim is not delayed, nor is one after a claim that got all it asked for."""
-    monkeypatch.setattr(_claim_interval, "CLAIM_INTERVAL_SECONDS", 60)
-    interval = ClaimInterval(Settings.load())
-    assert interval.early_seconds(finishing=False) <= 0
-    interval.claimed(more=False)
-    assert interval.early_seconds(finishing=False) > 0
-    assert interval.early_seconds(finishing=True) > 0
-    interval.claimed(more=True)
-    assert interval.early_seconds(finishing=False) <= 0
+    claims = claims_of(namespace)
+    assert claims._early_seconds(()) <= 0
+    claims._claim((), 1)
+    assert claims._early_seconds(()) <= 0
+    claims._claim((), 1)
+    assert claims._early_seconds(()) > 0
+    assert claims._early_seconds(ENDED) > 0
+    claims.close()
 
 
 @pytest.mark.parametrize("settings", LIMITS)
-def test_a_limited_slot_is_given_back_at_once(
-    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_limited_slot_is_given_back_at_once(settings: dict[str, Any], namespace: str) -> None:
     """With any concurrency limit, another job may wait for it."""
-    monkeypatch.setattr(_claim_interval, "CLAIM_INTERVAL_SECONDS", 60)
-    interval = ClaimInterval(Settings.load(settings))
-    interval.claimed(more=False)
-    assert interval.early_seconds(finishing=False) > 0
-    assert interval.early_seconds(finishing=True) <= 0
+    claims = claims_of(namespace, **settings)
+    claims._claim((), 2)
+    assert claims._early_seconds(()) > 0
+    assert claims._early_seconds(ENDED) <= 0
+    claims.close()
