@@ -45,6 +45,7 @@ from fairqueue.errors import (
     PublishInterrupted,
 )
 from fairqueue.operate import Operators
+from fairqueue.operate.unseen_names import SimilarNames
 from fairqueue.schedules import Core, Schedules
 
 
@@ -105,6 +106,7 @@ class FairQueue(Operators):
         """Spans of publishes and runs (for adapters)."""
         self.requests = Requests(self._connected, self.settings, self._ask_provider)
         """Places for web requests in flight."""
+        self._similar_names = SimilarNames(self.settings.workspaces)
         self.outages = Outages(self.settings, self.store, self.clone, self.tally)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
@@ -216,6 +218,7 @@ class FairQueue(Operators):
 
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
+        self._similar_names.note(pair[0].workspace)
         if self.settings.on_unknown_task == "reject" and not self.outages.is_away:
             self.registry.refuse(*pair)
         return pair
@@ -421,7 +424,7 @@ class FairQueue(Operators):
         queue = FairQueue(settings=self.settings, store=store, **self._how)
         queue._connection.like(self._connection)
         queue.missing_workspace = self.missing_workspace
-        queue.registry = self.registry
+        queue._similar_names, queue.registry = self._similar_names, self.registry
         queue._introduced, queue.tally = self._claimer, self.tally  # whose leases it may renew
         return queue
 

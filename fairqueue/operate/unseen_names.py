@@ -1,4 +1,4 @@
-"""Warns of names that are likely typos: that no job, limit or pause has now."""
+"""Warns of names that are likely typos: that no job has named, or that differ only in case."""
 
 from __future__ import annotations
 
@@ -98,6 +98,39 @@ def is_used(store: StoreBase, of: Scope) -> bool:
     return any(each.command("HEXISTS", each.keys.key(place), field) for each in engines)
 
 
+publish_log = logging.getLogger("fairqueue.publish")
+MOST_REMEMBERED = 10_000
+"""How many names are remembered; beyond that, warnings are repeated."""
+
+
 def folded(name: str) -> str:
     """Return the same text for names that differ only in case or surrounding spaces."""
     return name.strip().casefold()
+
+
+class SimilarNames:
+    """Warns once of each name that is similar to one of ``known`` or to an earlier one."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self._known = frozenset(known)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._seen = set(self._known)
+        self._first = {folded(name): name for name in self._known}
+
+    def note(self, name: str) -> None:
+        """Note a publish's workspace."""
+        if name in self._seen:
+            return
+        if len(self._seen) >= len(self._known) + MOST_REMEMBERED:
+            self._reset()
+        self._seen.add(name)
+        first = self._first.setdefault(folded(name), name)
+        if first != name:
+            publish_log.warning(
+                "workspaces %r and %r differ only in case or surrounding spaces: they are two "
+                "workspaces, each with limits and an order of its own",
+                first,
+                name,
+            )
