@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.contract.world import LEASE_SECONDS, Worker, World, sound
+from tests.contract.world import LEASE_SECONDS, Worker, World, ids, sound
 
 FLOOD = 400
 AT_ONCE = 24  # what one call moves
@@ -50,6 +50,14 @@ def test_an_overdue_workspace_keeps_its_place(world: World) -> None:
     """What it publishes in the meantime does not put it behind the others that are due."""
     _scheduled(world)
     assert _calls_until_it_waits(world, lambda: world.publish("b", delay_seconds=100)) <= 2
+
+
+def test_only_what_is_due_starts(world: World, worker: Worker) -> None:
+    """Other delayed jobs of its workspace wait for their own times."""
+    first = world.publish(delay_seconds=1)
+    world.publish(delay_seconds=100)
+    world.clock.advance(2)
+    assert ids(worker.take(5)) == [first]
 
 
 def test_an_overdue_workspace_does_not_regain_its_place(world: World, worker: Worker) -> None:
