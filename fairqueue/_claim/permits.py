@@ -232,12 +232,12 @@ class Permits:
 
     def _of_ended(self, permits: Iterable[str]) -> Iterator[str]:
         """Give the adopted permits whose jobs have ended: their owners do not know them."""
-        of_shard = defaultdict[int, list[str]](list)
+        of_shard = defaultdict[Store | None, list[str]](list)
         for permit in permits:
-            of_shard[shard_of_fence(int(permit.rpartition(":")[2]))].append(permit)
-        for number, some in of_shard.items():
+            of_shard[self._store.of_fence(int(permit.rpartition(":")[2]))].append(permit)
+        for shard, some in of_shard.items():
             with suppress(FairQueueError):  # they end by themselves before long
-                yield from self._store.shards[number].of_ended(some)
+                yield from some if shard is None else shard.of_ended(some)
 
     def _failed(self, error: FairQueueError) -> None:
         if self._log_throttle.passes():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
@@ -32,14 +31,6 @@ def read_forwarding(text: bytes) -> Forwarding:
     if not text or text[:1] == b"|":
         return Forwarding(None, moves=False)
     return Forwarding(int(text.split()[0].lstrip(b"<>")), not text.isdigit())
-
-
-class Left(IntEnum):
-    """Whether a workspace that got a parent on another shard has left for it."""
-
-    DONE = 1
-    IS_KNOWN = 0
-    IS_PARENT = -1
 
 
 def _late(workspace: str) -> FairQueueError:
@@ -171,16 +162,17 @@ class MovesStore(OperatorStore):
         """Remove items that the other shard has taken in; False: the workspace does not move."""
         return bool(self._call("drop_moved", workspace=encode(workspace), items=items))
 
-    def leave_shard(self, workspace: str, to: int, replaces: str = "moves") -> Left:
+    def leave_shard(self, workspace: str, to: int, replaces: str = "moves") -> bool:
         """Record that a workspace lives elsewhere, since it has moved there, or for its parent.
 
-        For its parent nothing of it may be here but limits of the source that the caller
-        ``replaces``. Raises WorkspaceMoves if it has left already.
+        False, for its parent: it is a parent, or something of it is here but limits of the source
+        that the caller ``replaces``. Raises WorkspaceMoves if it has left already.
         """
-        left = self._call("leave_shard", workspace=encode(workspace), to=to, replaces=replaces)
-        if left < Left.IS_PARENT:
+        name = encode(workspace)
+        left = int(self._call("leave_shard", workspace=name, to=to, replaces=replaces))
+        if left < 0:
             raise _late(workspace)
-        return Left(left)
+        return bool(left)
 
     def shard_settings(self) -> Settings:
         """Return the limits that concern all shards, and what is stored with them."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from fairqueue import ConfigurationError, FairQueue, Scope, StoreUnavailable
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, Scope, StoreUnavailable
 from fairqueue._publish.new_job import NewJob
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.layout import Mark
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.replies import ticket
@@ -297,6 +298,18 @@ def test_of_two_parents_the_one_in_force_counts(processes: Namespace) -> None:
     assert queue.store.put_provider_limits(name, None, age_seconds=-1)
     assert at(queue, name) == shard_of(OTHER, FROM)
     assert processes.findings(FROM) == []
+
+
+def test_none_leaves_while_the_number_of_shards_changes(processes: Namespace) -> None:
+    """A process that looked before that, and slept, is refused at the shard."""
+    queue, name = processes.open(FROM), OTHERS[0]
+    shard = processes.shard(at(queue, name))
+    shard.set_moves(Mark(FROM, to=5))
+    with pytest.raises(FairQueueError, match="moved by another process"):
+        shard.leave_shard(name, AT, "live")
+    shard.set_moves(None)
+    group(queue, name)
+    assert at(queue, name) == AT
 
 
 def test_a_parent_has_no_parent(processes: Namespace) -> None:

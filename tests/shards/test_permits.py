@@ -15,9 +15,9 @@ from fairqueue._claim import permits
 from fairqueue._claim.claimers import Claimers
 from fairqueue._claim.permits import LIFE
 from fairqueue._shards import order as shard_order
-from fairqueue._shards.placement import shard_of
+from fairqueue._shards.placement import SHARDS_MOST, shard_of
 from fairqueue._stores.engine import Engine
-from fairqueue._stores.permits import Change, PermitStore, home_of
+from fairqueue._stores.permits import Change, PermitStore, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._types import Admission, Claimed, Finish, Job, StoredLimits
@@ -348,6 +348,18 @@ def test_a_job_that_ends_before_its_first_renewal_under_a_limit_makes_room(
         assert len(other.running) == runs
     fleet.clock.advance(1.1)
     assert fleet.process().start() == 0
+
+
+def test_a_permit_of_a_shard_that_is_no_more_makes_room(fleet: Fleet) -> None:
+    """The number of shards has changed since its job was counted."""
+    fleet.store.set_limits("total", "", Limits(concurrency=1))
+    permits = {"total:": [adopted("gone", SHARDS_MOST - 1)]}
+    fleet.store.shards[HOME].permits(seconds=30.0, renewed=permits)
+    fleet.publish(1)
+    process = fleet.process()
+    assert process.start() == 0
+    fleet.clock.advance(1.1)
+    assert process.start() == 1
 
 
 def test_a_lowered_limit_drains_and_a_raised_one_lets_more_start(fleet: Fleet) -> None:

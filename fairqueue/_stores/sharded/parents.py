@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fairqueue._shards.placement import shard_of
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.layout import moves_from
-from fairqueue._stores.moves import UNIQUE_KEYS, Left
+from fairqueue._stores.moves import UNIQUE_KEYS
 from fairqueue._stores.sharded.shards import Shards
 from fairqueue._stores.store import Store
 from fairqueue._types import Limits
@@ -110,17 +110,15 @@ class ShardedParents(Shards):
         number = target.engine.shard
         if target.whereabouts(workspace).to is not None:
             raise _cannot_follow(workspace, parent, at, number, CAME_BEFORE)
-        keys = at.pages(workspace, begin=UNIQUE_KEYS)
+        has_keys = any(
+            items.startswith(b"unique ") for items in at.pages(workspace, begin=UNIQUE_KEYS)
+        )
         target.keep_forwarding(workspace, None)
-        has_keys = any(items.startswith(b"unique ") for items in keys)
         try:
-            left = Left.IS_KNOWN if has_keys else at.leave_shard(workspace, number, replaces)
+            if has_keys or not at.leave_shard(workspace, number, replaces):
+                raise _cannot_follow(workspace, parent, at, number, IS_KNOWN)
         except WorkspaceMoves:
             return False
-        if left is Left.IS_PARENT:
-            raise _is_parent(workspace, parent)
-        if left is Left.IS_KNOWN:
-            raise _cannot_follow(workspace, parent, at, number, IS_KNOWN)
         self.layout.is_at(workspace, number)
         return True
 
