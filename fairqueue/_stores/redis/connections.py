@@ -37,11 +37,17 @@ from redis.exceptions import ResponseError
 from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
 from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking
-from fairqueue._stores.redis.replicas import REPLIES, Replicas
+from fairqueue._stores.redis.replicas import Replicas, TooFewReplicas
 from fairqueue._utils import is_readable, this_process
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
 """A connection's time-outs; over a Unix socket it may have only the first."""
+MARK_MS = str(24 * 3600 * 1000)
+"""How long the mark lives after it was last touched."""
+REPLIES = 2
+"""Number of replies to the commands behind a call."""
+SHARE_OF_TIMEOUT = 0.8
+"""WAIT must answer before the connection's own time-out closes it."""
 
 
 def packed(values: Iterable[bytes]) -> bytes:
@@ -242,15 +248,20 @@ class Confirmation:
 
     While replicas are missing no write is sent: an unconfirmed claim would lease jobs that its
     worker never gets, and a publish would store a job although its caller gets an error.
+
+    From Redis 7.2 on, WAIT waits only for writes of its own connection, and a repeated call may
+    write nothing. So a mark gets another time to live, which a full Redis accepts; that answers 0
+    if there is no mark yet, and then it is written.
     """
 
     def __init__(self, wire: Wire, replicas: Replicas, mark: str) -> None:
         self._wire, self._replicas = wire, replicas
         self._are_missing = False
-        self.packed, self._first = (
-            b"".join(head(one, 0) for one in replicas.commands(wire.pool, mark, is_new=is_new))
-            for is_new in (False, True)
-        )
+        limit, seconds = wire.pool.connection_kwargs.get("socket_timeout"), replicas.seconds
+        seconds = min(seconds, SHARE_OF_TIMEOUT * limit) if limit else seconds
+        wait = head(["WAIT", str(replicas.least), str(max(1, round(seconds * 1000)))], 0)
+        self.packed = head(["PEXPIRE", mark, MARK_MS], 0) + wait
+        self._first = head(["SET", mark, "", "PX", MARK_MS], 0) + wait
 
     def ensure(self) -> None:
         """Raise TooFewReplicas if replicas were missing at the last write, and still are."""
@@ -287,8 +298,15 @@ class Confirmation:
             connection.send_packed_command((self._first,))
             self._look(connection, sent=sent)
             return
-        self._are_missing = confirmed < self._replicas.least
-        self._replicas.check(confirmed, sent=sent)
+        least = self._replicas.least
+        self._are_missing = confirmed < least
+        if self._are_missing:
+            repeat = "the primary has it, and loses it if it fails now: repeat the call"
+            raise TooFewReplicas(
+                f"{confirmed} of min_replicas={least} replicas confirmed a write in time; "
+                f"{repeat if sent else 'nothing was sent'}. Bring the replicas back, or lower "
+                "min_replicas"
+            )
 
 
 def _read_any(connection: Any) -> Any:
