@@ -12,6 +12,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from fairqueue.plain import cut
+
 HIDDEN_NAMES = r"passw|passphrase|token|secret|api[-_]?key|private[-_]?key|authorization|credential"
 """What names of arguments contain whose values are hidden."""
 HIDDEN = "[hidden]"
@@ -69,7 +71,7 @@ def last_line(details: str) -> str:
     """
     *_, newest = _CHAINED.split(masked(details))
     own = newest.partition("\n  +-+-")[0]
-    return _cut(own.rstrip().rpartition("\n")[2].strip(" \t|"), MOST_ERROR)
+    return cut(own.rstrip().rpartition("\n")[2].strip(" \t|"), MOST_ERROR)
 
 
 def arguments_of(payload: bytes) -> Arguments:
@@ -79,24 +81,20 @@ def arguments_of(payload: bytes) -> Arguments:
         of = _celery(found) if "headers" in found else _dramatiq(found)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Arguments()
-    return of._replace(text=_cut(of.text, MOST_TEXT))
+    return of._replace(text=cut(of.text, MOST_TEXT))
 
 
 def shown(payload: bytes) -> Arguments:
     """Read a payload; of one that is no framework's the text stands for the arguments."""
     text = payload[: 4 * MOST_TEXT].decode("utf-8", "backslashreplace")
     found = arguments_of(payload)
-    return found if found.task_id else Arguments(text=_cut(masked(text), MOST_TEXT))
+    return found if found.task_id else Arguments(text=cut(masked(text), MOST_TEXT))
 
 
 def in_a_list(payload: bytes) -> dict[str, str]:
     """Read what a list shows of a payload."""
     found = arguments_of(payload) if payload else Arguments()
-    return {"task_id": found.task_id, "arguments": _cut(found.text, MOST_IN_LIST)}
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+    return {"task_id": found.task_id, "arguments": cut(found.text, MOST_IN_LIST)}
 
 
 def _dramatiq(message: Mapping[str, Any]) -> Arguments:

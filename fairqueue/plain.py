@@ -42,6 +42,11 @@ def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
+def cut(text: str, most: int) -> str:
+    """The first characters of a text, and an ellipsis if it has more."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def counted(count: int, noun: str) -> str:
     """A number of things: ``1 workspace``, ``2,000 processes``."""
     if count == 1:

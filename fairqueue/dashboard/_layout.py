@@ -17,7 +17,7 @@ from fairqueue.audit import remedy_of
 from fairqueue.dashboard._access import Role
 from fairqueue.dashboard._guard import base_of
 from fairqueue.dashboard._pages import PAGES, Context, View
-from fairqueue.plain import counted, duration, moment, printable
+from fairqueue.plain import counted, cut, duration, moment, printable
 from fairqueue.shares import state_of
 
 STATIC = {
@@ -40,16 +40,12 @@ VERSION = hashlib.sha256(b"".join(map(static_file, STATIC))).hexdigest()[:12]
 
 def _name(text: object) -> str:
     """Show a name without characters that reorder or hide text; the page escapes it."""
-    return printable(_cut(str(text), MOST_OF_NAME)) or "(none)"
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}…"
+    return printable(cut(str(text), MOST_OF_NAME)) or "(none)"
 
 
 def _lines(text: str) -> str:
     """Show a payload or a longer text, line by line."""
-    return "\n".join(printable(line) for line in _cut(text, MOST_OF_TEXT).splitlines())
+    return "\n".join(printable(line) for line in cut(text, MOST_OF_TEXT).splitlines())
 
 
 ENVIRONMENT = Environment(
@@ -70,7 +66,7 @@ ENVIRONMENT.filters |= {
     "percent": lambda value: f"{100 * value:.0f} %",
     "query": urlencode,
     "remedy": remedy_of,
-    "cut": lambda text: _cut(text, MOST_OF_NAME),
+    "cut": lambda text: cut(text, MOST_OF_NAME),
 }
 ENVIRONMENT.globals |= {
     "state_of": state_of,
