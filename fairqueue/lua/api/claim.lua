@@ -31,7 +31,7 @@ end
 
 local reply = { 1, lost, '0', nil, nil }
 local function serve_and_save()
-  Tick.all(max_deliveries, RebuildJobs.go_on)
+  Tick.all(max_deliveries)
   while #fences < n do
     local ws, flow = Select.next_of(from)
     if not ws then break end
@@ -47,11 +47,7 @@ local function serve_and_save()
   Leases.save_granted()
 end
 
-local done, said = pcall(serve_and_save)
-if not done then
-  RebuildJobs.go_on(said)
-  serve_and_save()
-end
+RebuildJobs.twice(serve_and_save)
 S.at_work = false
 for i = 1, #all do S.touched_queues[all[i]] = true end
 Tick.forget_idle_of(from, #fences > 0)

@@ -5,11 +5,7 @@
 local _, max_deliveries = unpack(ARGV)
 
 call('ZREM', K.expiry(), '') -- frees first: see renew.lua
-local done, n = pcall(Tick.all, tonumber(max_deliveries), RebuildJobs.go_on)
-if not done then
-  RebuildJobs.go_on(n)
-  n = Tick.all(tonumber(max_deliveries), RebuildJobs.go_on)
-end
+local n = RebuildJobs.twice(Tick.all, tonumber(max_deliveries))
 DeadLetters.expire_oldest('')
 RebuildPages.run()
 local is_done, said = pcall(Requests.expire) -- no other call does so without web processes

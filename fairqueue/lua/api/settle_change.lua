@@ -3,5 +3,5 @@
 -- ROUTE all MERGE told
 -- RETURNS 1 if there are more, else 0
 if Shard.load().drain == '-' then return 0 end
-Tick.drain_change(RebuildJobs.go_on)
+Tick.drain_change()
 return Shard.load().drain == '-' and 0 or 1

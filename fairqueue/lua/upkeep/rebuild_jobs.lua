@@ -252,6 +252,14 @@ function RebuildJobs.go_on(said)
   Shard.set_aside('failure', what, said)
 end
 
+-- Once more, where it has failed and goes on.
+function RebuildJobs.twice(act, ...)
+  local done, said = pcall(act, ...)
+  if done then return said end
+  RebuildJobs.go_on(said)
+  return act(...)
+end
+
 -- Look whether anything leads to this job, and else make it so; to search its lane would take too
 -- long. Return whether that was needed.
 function RebuildJobs.look_at(queue, id, record)

@@ -126,8 +126,8 @@ end
 
 -- Some workspaces are settled in each call until all are, and some flows of one that has many: how
 -- far it has come is a cursor, or that before a page and behind it :workspace:lane key. A workspace
--- that fails waits, by go_on (RebuildJobs.go_on).
-function Tick.drain_change(go_on)
+-- that fails waits.
+function Tick.drain_change()
   local meta = S.meta
   if meta.drain == '-' then return end
   local most = max(1, Shard.tick_steps_left())
@@ -142,7 +142,7 @@ function Tick.drain_change(go_on)
   for i, name in ipairs(names) do
     S.at_work = { timer = name }
     local done, last = pcall(Tick.change, name, name == first and from or '')
-    if not done then last = go_on(last) end
+    if not done then last = RebuildJobs.go_on(last) end
     if last then
       S.at_work = false
       meta.drain = concat({ before, name, last }, ':')
@@ -233,11 +233,11 @@ function Tick.leases_and_timers(max_deliveries)
   return reaped + fired
 end
 
-function Tick.all(max_deliveries, go_on)
+function Tick.all(max_deliveries)
   S.steps_kept = Shard.STEPS_KEPT
   Tick.beat()
   local n = Shard.is_due() and Tick.leases_and_timers(max_deliveries) or 0
-  Tick.drain_change(go_on)
+  Tick.drain_change()
   Shard.drop_windows()
   S.steps_kept = 0
   return n
