@@ -71,7 +71,7 @@ print(*sys.modules)
 def test_a_worker_that_waits_and_publishes_imports_nothing_of_operators(
     redis_url: str, namespace: str
 ) -> None:
-    """It claims, tells its tasks, asks who knows the task of a job, and looks for failed jobs."""
+    """It claims, tells its tasks, asks which tasks are known, and looks for failed jobs."""
     found = subprocess.run(
         [sys.executable, "-c", WORKER, redis_url, namespace],
         check=True,
