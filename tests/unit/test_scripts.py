@@ -26,6 +26,7 @@ NOT_OPERATIONS = {
     "has_limits",
     "home",
     "is_leased",
+    "of_ended",
     "is_parent",
     "is_stored",
     "keep_parent",
