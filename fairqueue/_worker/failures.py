@@ -79,6 +79,7 @@ class FailureReporter:
         queues, lease_seconds = self._queues(), self._queue.settings.lease_seconds
         if not queues:
             return ()
+        # As queue.dead.notices, which imports the rows of all lists.
         store = self._queue._reached()  # noqa: SLF001
         return store.take_failure_notices(queues, n=NOTICES_AT_ONCE, hold_seconds=lease_seconds)
 

@@ -213,6 +213,18 @@ class DeadLetters:
                 progress(1)
         return deleted
 
+    def notices(
+        self, queues: Sequence[str], *, n: int = 16, hold_seconds: float = 30.0
+    ) -> Sequence[reports.DeadLetter]:
+        """Take up to ``n`` notices of failed jobs of these queues (for adapters).
+
+        There is a notice for each job that died, or was cancelled, without a worker that could
+        report it. The caller runs the framework's failure handling and then calls
+        :meth:`mark_reported`. If it does not, the notice becomes available again after
+        ``hold_seconds``, so every failure is reported at least once.
+        """
+        return self._connected().take_failure_notices(queues, n=n, hold_seconds=hold_seconds)
+
     def mark_reported(self, letters: Sequence[reports.DeadLetter]) -> int:
         """Mark these failures as reported; return how many were not reported before."""
         return self._connected().drop_failure_notices(letters)

@@ -183,7 +183,7 @@ def test_a_failure_of_an_unknown_actor_is_left_to_other_workers(
     die(core)
     start(broker)
     time.sleep(0.2)
-    wait_for(lambda: core.store.take_failure_notices(["default"], n=1, hold_seconds=30.0))
+    wait_for(lambda: core.dead.notices(["default"]))
 
 
 def test_a_cancelled_job_has_failed(broker: StubBroker, start: Start, core: FairQueue) -> None:
