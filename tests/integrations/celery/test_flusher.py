@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
 
 from fairqueue_celery._consume import flusher as flushers
 from tests.system.ledger import wait_for
+
+
+@pytest.fixture(autouse=True)
+def _no_greenlets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests of this process may have imported their libraries."""
+    for name in ("eventlet", "gevent"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def _threads() -> set[threading.Thread]:
