@@ -173,6 +173,45 @@ def test_a_job_that_was_acked_early_never_runs_again(expires: bool) -> None:
         assert lease.job.id not in scene.drain(), k
 
 
+CANCELLED: dict[str, Callable[[Scene], object]] = {
+    "expires": lambda scene: (scene.clock.advance(11), scene.world.reap()),
+    "released": MOVES["release"],
+    "released late": MOVES["release_late"],
+    "rejected": MOVES["reject"],
+}
+"""How the lease of a cancelled job ends whose worker does not end it."""
+
+
+@pytest.mark.parametrize("how", CANCELLED)
+def test_a_job_that_was_cancelled_while_it_ran_never_runs_again(how: str) -> None:
+    """Whichever command fails as its lease ends: it would run without its mark."""
+    k = count = 0
+    while count >= k:
+        scene, k = Scene(), k + 1
+        lease = scene.leases[0]
+        scene.world.jobs.cancel(lease.job.id, workspace=lease.job.workspace)
+        if how == "expires":
+            scene.world.store.engine.command("ZADD", "{failing:0}:expiry", 1.0, str(lease.fence))
+        with scene.database.failing(partial(_is_nth, k)):
+            with suppress(CommandError):
+                CANCELLED[how](scene)
+            count = scene.database.count
+        assert lease.job.id not in scene.drain(), k
+
+
+def test_a_count_that_fails_keeps_no_lease() -> None:
+    """Of a job that was acked early, and is lost: its lease would be tried again for ever."""
+    scene = Scene()
+    lease, command = scene.leases[0], scene.world.store.engine.command
+    scene.worker.claim(0, finishes=[Finish(lease.fence, Ending.ACK_EARLY, 0.1)])
+    command("DEL", "{failing:0}:counts")
+    command("SET", "{failing:0}:counts", "spoiled")
+    for _ in range(10):
+        scene.world.pass_time(9)
+        scene.world.reap()
+    assert not command("HEXISTS", "{failing:0}:leases", str(lease.fence))
+
+
 @pytest.mark.parametrize("denied", ["ZADD", "ZREM", "HSET", "LPOP", "SADD", "RPUSH", "HDEL"])
 def test_a_command_that_is_denied_for_a_while_loses_no_job(denied: str) -> None:
     """Whatever is tried meanwhile fails or is undone; when it is allowed again, all jobs run."""
@@ -267,3 +306,12 @@ def test_a_claim_of_several_that_fails_anywhere_loses_no_job(n: int, most: int |
         assert not list(Keyspace(scene.world.store.engine).all("jobs")), k
         found = audit(scene.world.store.engine, now=scene.clock())
         assert [one for one in found if one.invariant in PROMISED] == [], (k, found)
+
+
+def test_a_timer_that_no_record_names_is_not_put_off() -> None:
+    """A record is lost with a job that is due before long, and a publish brings a later one."""
+    scene = Scene()
+    scene.world.publish("b", "soon", delay_seconds=10)
+    scene.world.store.engine.command("HDEL", "{failing:0}:workspaces", "b")
+    scene.world.publish("b", "late", delay_seconds=9000)
+    assert "soon" in scene.drain()

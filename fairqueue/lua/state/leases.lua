@@ -233,18 +233,14 @@ function Leases.move_to_dead_letters(l, reason, outcome, worked, has_notice, det
   Leases.remove_job(l)
 end
 
--- A job that was cancelled while it ran, and whose worker did not end it: it is not run again.
+-- A job that was cancelled while it ran, and whose worker did not end it: it is not run again. It
+-- goes before its lease.
 function Leases.cancelled(l, outcome, worked)
+  call('ZREM', K.expiry(), '') -- frees first: see renew.lua
   local record = Jobs.record_after(l, l.deliveries, outcome, worked)
   if not record then return Leases.remove_job(l) end
   DeadLetters.add_cancelled(l.workspace, l.queue, l.id, l.deliveries, record)
   Leases.remove_job(l)
-end
-
--- A job that was acked early is not run again, as its user chose; it is counted as lost.
-function Leases.lose(l)
-  Leases.remove_job(l)
-  Explain.count(l.workspace, { 'lost' })
 end
 
 -- Its start counts: the last one that it has makes it a dead letter.
@@ -259,26 +255,31 @@ end
 -- slot: charged for what was reported, a workspace whose jobs kill their workers would pay nothing,
 -- and would go to the head again and again.
 function Leases.expire(l, max_deliveries)
-  if l.early then Leases.lose(l) end -- first, as in `finish`
+  local is_over = l.early or l.cancelled -- then the job goes first, as in `finish`
+  if l.early then Leases.remove_job(l) -- it is not run again, as its user chose
+  elseif is_over then Leases.cancelled(l, 'lost', tonumber(l.ran)) end
   local ws = Leases.drop(l)
   Leases.true_up(ws, l, Fairness.lost(l.ran, Leases.held_for(l, l.ended)))
-  if l.cancelled and not l.early then Leases.cancelled(l, 'lost', tonumber(l.ran))
-  elseif not l.early then
+  if not is_over then
     Leases.redeliver_counted(ws, l, max_deliveries, nil, 'lost', tonumber(l.ran))
   end
   Settle.workspace(ws)
   Shard.count_in_all('leases_expired', 1)
   Activity.expired(l)
+  if l.early then Explain.count(l.workspace, { 'lost' }) end
 end
 
 function Leases.release(l, due, counted, seconds, max_deliveries, declined)
-  local ws = Leases.drop(l)
   local is_refunded = not (counted or declined) and seconds == 0
   local worked = declined and Fairness.declined(Leases.held_for(l)) or Leases.worked(l, seconds)
+  if l.cancelled then Leases.cancelled(l, counted and 'returned', worked) end
+  local ws = Leases.drop(l)
   Leases.true_up(ws, l, worked, is_refunded)
-  if l.cancelled then Leases.cancelled(l, counted and 'returned', worked)
-  elseif counted then Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', worked)
-  else Leases.redeliver(ws, l, l.deliveries - 1, due, declined and 'declined') end
+  if counted and not l.cancelled then
+    Leases.redeliver_counted(ws, l, max_deliveries, due, 'returned', worked)
+  elseif not l.cancelled then
+    Leases.redeliver(ws, l, l.deliveries - 1, due, declined and 'declined')
+  end
   if due and declined then Wakeups.resign() end
   Settle.workspace(ws)
 end
@@ -294,12 +295,11 @@ function Leases.refuse(l, seconds)
 end
 
 function Leases.reject(l, reason, seconds, details)
+  if l.cancelled then Leases.remove_job(l) end
   local ws = Leases.drop(l)
   local worked = Leases.worked(l, seconds)
   Leases.true_up(ws, l, worked)
-  if l.cancelled then
-    Leases.remove_job(l)
-  else
+  if not l.cancelled then
     Leases.move_to_dead_letters(l, reason, 'rejected', worked, false, details)
   end
   Settle.workspace(ws)

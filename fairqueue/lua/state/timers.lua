@@ -50,8 +50,14 @@ function Timers.arm(ws)
   if ws.move or ws.follows or Timers.has_put_off(ws) then at = min(at or now, now) end
   if at and at <= now then at = Timers.overdue(ws) end
   if at == ws.timer then return end
-  if at then Shard.expect(at) end
-  if at then call('ZADD', K.timer(), num(at), ws.name) else call('ZREM', K.timer(), ws.name) end
+  if not at then
+    call('ZREM', K.timer(), ws.name)
+  else
+    local is_new = call('ZADD', K.timer(), num(at), ws.name) == 1
+    local is_lost = not (is_new or ws.timer) -- the record that named it: found by its keys at once
+    if is_lost then call('ZADD', K.timer(), now_text, ws.name) end
+    Shard.expect(is_lost and now or at)
+  end
   ws.timer = at
   for _, flow in ipairs(ws.flows) do
     local waits = flow.state == 'rate' or flow.state == 'task_rate' or flow.state == 'put_off'
