@@ -78,10 +78,11 @@ def test_waiting_jobs_are_paged_shard_by_shard(busy: Both, n: int) -> None:
         assert found == wanted != []
 
 
-def test_a_cursor_of_no_shard_is_refused(both: Both) -> None:
-    """As one of a store with more shards is."""
+@pytest.mark.parametrize("cursor", ["63:", "-1:", "q#0000000005#1#9"])
+def test_a_cursor_of_no_shard_is_refused(both: Both, cursor: str) -> None:
+    """As one of a store with more shards is, or one of a workspace's jobs."""
     with pytest.raises(ConfigurationError, match="is not a cursor of this list"):
-        both.sharded.waiting("q", cursor="63:")
+        both.sharded.waiting("q", cursor=cursor)
 
 
 def test_queues_are_added_up(busy: Both) -> None:

@@ -212,6 +212,19 @@ def test_a_workspace_that_is_known_stays(
     assert processes.findings(FROM) == []
 
 
+def test_a_workspace_whose_record_could_not_be_written_stays(
+    processes: Namespace, clock: ManualClock
+) -> None:
+    """Its timer leads to its jobs: they would run without the limits of the group."""
+    queue, name = processes.open(FROM), OTHERS[0]
+    put(queue, name, n=3)
+    engine = processes.shard(at(queue, name)).engine
+    engine.command("HDEL", engine.keys.key("workspaces"), name)
+    engine.command("ZADD", engine.keys.key("timer"), clock(), name)
+    with pytest.raises(ConfigurationError, match="the workspace has jobs"):
+        group(queue, name)
+
+
 def test_a_provider_names_a_parent_later(processes: Namespace) -> None:
     """Its answer replaces all that it has said before, so nothing is left behind."""
     queue, name = processes.open(FROM), OTHERS[0]

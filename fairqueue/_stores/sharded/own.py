@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from fairqueue._lazy import explained, reports, rows
+from fairqueue._shards.placement import SHARDS_MOST
 from fairqueue._stores import replies
 from fairqueue._stores.engine import WorkspaceMoves
 from fairqueue._stores.later import fleet as fleets
@@ -41,7 +42,7 @@ class OwnMethods(Router, StoreBase):
             home = self.home(workspace)
             return home.waiting(queue, workspace=workspace, cursor=cursor, **chosen)
         shard, _, inside = cursor.partition(":")
-        at = int(shard or 0)
+        at = int(shard or 0) if (shard or "0").isdecimal() else SHARDS_MOST
         if at >= len(self.every):
             raise ConfigurationError(f"{cursor!r} is not a cursor of this list: begin without one")
         found = self.shards[at].waiting(queue, cursor=inside, **chosen)

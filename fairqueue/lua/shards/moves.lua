@@ -42,8 +42,9 @@ function Moves.field(source, name)
   return source .. ':workspace:' .. name
 end
 
--- Whether anything of a workspace is here: a record, which it has while it has jobs or its rate
--- counts; other keys; limits and pauses, but for those of one source.
+-- Whether anything of a workspace is here: a record, which it has while it has jobs, debts or a
+-- rate that counts, or the timer of one that was lost; other keys; limits and pauses, but for those
+-- of one source.
 function Moves.is_known(name, but)
   for _, source in ipairs(Moves.SOURCES) do
     local field = Moves.field(source, name)
@@ -53,7 +54,7 @@ function Moves.is_known(name, but)
     local tat = call('ZSCORE', K.task_rates(), name .. ':' .. task)
     if tat and tonumber(tat) > now then return true end
   end
-  return call('HEXISTS', K.workspaces(), name) == 1
+  return call('HEXISTS', K.workspaces(), name) == 1 or call('ZSCORE', K.timer(), name)
     or call('EXISTS', K.scheduled(name), K.slots(name), K.dead_letters(name),
       K.dead_letters('!' .. name), K.schedules(name), K.requests_of_workspace(name)) > 0
 end
