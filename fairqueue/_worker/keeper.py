@@ -207,16 +207,22 @@ class LeaseKeeper:
         with self._lock:
             if self._stopped is not None:
                 return
-            self._stopped, self._idle_beats = native_event(), 0
-        start_native(partial(self._run, self._stopped), name="fairqueue-keeper")
-        start_native(partial(self._watch, self._stopped), name="fairqueue-watch")
+            stopped = self._stopped = native_event()
+            self._idle_beats = 0
+        try:
+            start_native(partial(self._run, stopped), name="fairqueue-keeper")
+            start_native(partial(self._watch, stopped), name="fairqueue-watch")
+        except BaseException:
+            self.stop()  # the next hold starts both
+            raise
 
     def stop(self) -> None:
         """Stop the threads; leases that are still held will expire."""
         self._check_fork()
-        if self._stopped is not None:
-            self._stopped.set()
-            self._stopped = None
+        with self._lock:
+            stopped, self._stopped = self._stopped, None
+        if stopped is not None:
+            stopped.set()
 
     def _run(self, stopped: threading.Event) -> None:
         opened: list[FairQueue] = []

@@ -65,8 +65,8 @@ class Flusher:
     def _start(self) -> None:
         with self._starting:
             if not self._runs:
-                self._runs = True
                 threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
+                self._runs = True  # not if that fails: the next look tries again
 
     def _run(self) -> None:
         is_green = not {"eventlet", "gevent"}.isdisjoint(sys.modules)

@@ -56,3 +56,25 @@ def test_no_look_is_lost_as_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> 
         flushed.clear()
         flusher.look()
         assert flushed.wait(10)
+
+
+def test_a_thread_that_could_not_be_started_is_started_by_the_next_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A system may be out of threads for a moment."""
+    flusher, flushed = flushers.Flusher(), threading.Event()
+
+    def flush() -> bool:
+        flushed.set()
+        return False
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    flusher.serve(flush)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            flusher.look()
+    flusher.look()
+    assert flushed.wait(10)
