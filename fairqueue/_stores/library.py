@@ -22,6 +22,7 @@ from collections.abc import Callable, Container, Iterator
 from functools import cache, cached_property
 from hashlib import sha1
 from pathlib import Path
+from typing import Any
 
 from fairqueue._keys import LAYOUT
 
@@ -212,8 +213,10 @@ class Library:
         It is of what the text is made from: a server mostly has the functions, and then no process
         makes the text.
         """
+        loader: Any = __spec__.loader
+        made_by = loader.get_source(__name__) or ""  # a packed program may have none
         names = "calls/base", *MODULES, *operations()
-        texts = [*map(self._read, names), *_keys(), _OPERATION, _REGISTER]
+        texts = [made_by, *map(self._read, names), *_keys()]
         return sha1("".join(texts).encode(), usedforsecurity=False).hexdigest()[:16]
 
     def function(self, operation: str) -> str:

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -325,6 +326,21 @@ def test_a_child_publishes_whatever_the_parents_threads_held(
         status = os.waitpid(child, 0)[1]
         end.set()
         assert (status, queue.depth("q")) == (0, 2)
+
+
+class _TakenMeanwhile(deque[Any]):
+    """Another thread takes what is left, between a look and a pop."""
+
+    def pop(self) -> Any:  # type: ignore[override]
+        self.clear()
+        return super().pop()
+
+
+def test_several_threads_may_close_what_waits_at_once() -> None:
+    """As when a server stops amid their calls; else one would get an IndexError for its answer."""
+    wire = connections.Wire(redis.Redis())
+    wire._idle = _TakenMeanwhile([redis.Connection()])
+    wire.close()
 
 
 def test_a_queue_that_was_not_used_opens_no_connection(redis_url: str, namespace: str) -> None:

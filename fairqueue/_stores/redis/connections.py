@@ -26,6 +26,7 @@ from __future__ import annotations
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from time import monotonic
@@ -199,8 +200,9 @@ class Wire:
 
     def close(self) -> None:
         """Close idle connections; the wire may be used again."""
-        while self._idle:
-            self._idle.pop().disconnect()
+        with suppress(IndexError):  # other threads take them, and close them, meanwhile
+            while True:
+                self._idle.pop().disconnect()
 
 
 def _await_reply(
