@@ -166,9 +166,9 @@ class BackgroundWriter(Generic[T]):
             self.waiting[item] = None
             if len(self.waiting) > self._most:
                 del self.waiting[next(iter(self.waiting))]
-            starts, self._runs = not self._runs, True
-        if starts:
-            start_native(self._run, name=self._name)
+            if not self._runs:
+                start_native(self._run, name=self._name)
+                self._runs = True  # not if that fails: the next one tries again
 
     def flush(self) -> None:
         """Write what waits, by the calling thread; raises what the write does."""

@@ -32,3 +32,15 @@ def test_it_sees_each_call_of_a_script_from_when_it_begins_until_it_ends(
         queue.publish(b"x", queue="q", workspace="w")
         assert queue.depth("q") == 4
     assert seen == [(way_of_calls, redis_server.socket_path)] * 2
+
+
+def test_callbacks_of_a_client_change_no_reply(
+    redis_client: redis.Redis, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may give its own client some, for functions and scripts of its own."""
+    for command in ("FCALL", "EVALSHA", "EVAL"):
+        redis_client.set_response_callback(command, lambda _reply, **_: "another")
+    WAYS["function"](monkeypatch, [])
+    queue = FairQueue(client=redis_client, namespace=namespace)
+    assert queue.publish(b"x", queue="q", workspace="w", job_id="a") == "a"
+    assert queue.depth("q") == 1

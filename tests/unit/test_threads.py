@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
@@ -43,6 +44,7 @@ for _ in range(2):
 """
 STEPS = """
 import sys
+import threading
 from contextvars import copy_context
 from fairqueue import JobContext, step
 from fairqueue.adapters import run_context
@@ -89,6 +91,7 @@ for _ in range(4):
 """
 MEMORY = """
 import sys
+import threading
 from fairqueue import FairQueue
 from fairqueue._threads import start_native
 
@@ -204,3 +207,22 @@ def test_a_writer_that_cannot_be_opened_at_first() -> None:
     writer.add("line")
     wait_for(lambda: written == ["line"], seconds=10)
     writer.flush()  # opens nothing, since nothing waits
+
+
+def test_a_writers_thread_that_could_not_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system may be out of threads for a moment: the next item starts one, which writes both."""
+    written = list[str]()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def opened() -> AbstractContextManager[Callable[[list[str]], object]]:
+        return nullcontext(written.extend)
+
+    writer = BackgroundWriter[str]("test", opened, every_seconds=0.01, idle_rounds=3, most=9)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            writer.add("first")
+    writer.add("second")
+    wait_for(lambda: written == ["first", "second"], seconds=10)

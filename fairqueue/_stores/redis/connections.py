@@ -176,6 +176,7 @@ class Wire:
             except IndexError:
                 client = copy(self._client)
                 client.auto_close_connection_pool = False
+                client.response_callbacks = {}  # replies are read as they come
             client.connection = connection  # so it takes none from its pool
             try:
                 reply = getattr(client, method)(*arguments)
