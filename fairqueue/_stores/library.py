@@ -22,7 +22,6 @@ from collections.abc import Callable, Container, Iterator
 from functools import cache, cached_property
 from hashlib import sha1
 from pathlib import Path
-from typing import Any
 
 from fairqueue._keys import LAYOUT
 
@@ -213,11 +212,11 @@ class Library:
         It is of what the text is made from: a server mostly has the functions, and then no process
         makes the text.
         """
-        loader: Any = __spec__.loader
-        made_by = loader.get_source(__name__) or ""  # a packed program may have none
+        code = Path(__file__)
+        made_by = code.read_bytes() if code.is_file() else b""  # a packed program has no such file
         names = "calls/base", *MODULES, *operations()
-        texts = [made_by, *map(self._read, names), *_keys()]
-        return sha1("".join(texts).encode(), usedforsecurity=False).hexdigest()[:16]
+        texts = (text.encode() for text in (*map(self._read, names), *_keys()))
+        return sha1(made_by + b"".join(texts), usedforsecurity=False).hexdigest()[:16]
 
     def function(self, operation: str) -> str:
         return f"fairqueue_{self.digest}_{operation}"
