@@ -523,6 +523,10 @@ class World:
                 run.old, run.is_spared = run.old or run.is_spared, True  # an outage, to the store
         else:
             self.clock.set_back(-seconds)
+            if self.now < self.away_until:  # the store, whose time stands still, sees no outage
+                for run in (run for one in self.processes for run in one.runs.values()):
+                    self.loose.add(run.lease.job.id)
+                    run.old = run.old or run.is_spared
         self.late, self.replica = [], []
 
     def _lose_writes(self) -> None:
