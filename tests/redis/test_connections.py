@@ -341,6 +341,7 @@ def test_several_threads_may_close_what_waits_at_once() -> None:
     wire = connections.Wire(redis.Redis())
     wire._idle = _TakenMeanwhile([redis.Connection()])
     wire.close()
+    assert not wire._idle
 
 
 def test_a_queue_that_was_not_used_opens_no_connection(redis_url: str, namespace: str) -> None:

@@ -518,15 +518,12 @@ class World:
         if seconds > 0:
             self.clock.advance(seconds)
             self.loose |= self.pending
-            for run in (run for one in self.processes for run in one.runs.values()):
-                self.loose.add(run.lease.job.id)
-                run.old, run.is_spared = run.old or run.is_spared, True  # an outage, to the store
         else:
             self.clock.set_back(-seconds)
-            if self.now < self.away_until:  # the store, whose time stands still, sees no outage
-                for run in (run for one in self.processes for run in one.runs.values()):
-                    self.loose.add(run.lease.job.id)
-                    run.old = run.old or run.is_spared
+        if seconds > 0 or self.now < self.away_until:  # it looks like an outage, or hides one
+            for run in (run for one in self.processes for run in one.runs.values()):
+                self.loose.add(run.lease.job.id)
+                run.old, run.is_spared = run.old or run.is_spared, run.is_spared or seconds > 0
         self.late, self.replica = [], []
 
     def _lose_writes(self) -> None:

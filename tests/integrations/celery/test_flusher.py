@@ -22,16 +22,22 @@ def _threads() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name == "fairqueue-flusher"}
 
 
-def test_its_thread_ends_while_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looks share a thread, which ends when no look comes; the next one starts another."""
-    monkeypatch.setattr(flushers, "IDLE_SECONDS", 0.1)
-    flusher, others, flushed = flushers.Flusher(), _threads(), threading.Event()
+def _serving() -> tuple[flushers.Flusher, threading.Event]:
+    """Return a flusher, and an event that each of its flushes sets."""
+    flusher, flushed = flushers.Flusher(), threading.Event()
 
     def flush() -> bool:
         flushed.set()
         return False
 
     flusher.serve(flush)
+    return flusher, flushed
+
+
+def test_its_thread_ends_while_nothing_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks share a thread, which ends when no look comes; the next one starts another."""
+    monkeypatch.setattr(flushers, "IDLE_SECONDS", 0.1)
+    (flusher, flushed), others = _serving(), _threads()
     for _ in range(3):
         flushed.clear()
         flusher.look()
@@ -45,13 +51,7 @@ def test_no_look_is_lost_as_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> 
     """Whenever a look comes, what it speaks of is flushed."""
     monkeypatch.setattr(flushers, "IDLE_SECONDS", 0.001)
     monkeypatch.setattr(flushers, "LOOK_EVERY_SECONDS", 0.0)
-    flusher, flushed = flushers.Flusher(), threading.Event()
-
-    def flush() -> bool:
-        flushed.set()
-        return False
-
-    flusher.serve(flush)
+    flusher, flushed = _serving()
     for _ in range(500):
         flushed.clear()
         flusher.look()
@@ -62,16 +62,11 @@ def test_a_thread_that_could_not_be_started_is_started_by_the_next_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A system may be out of threads for a moment."""
-    flusher, flushed = flushers.Flusher(), threading.Event()
-
-    def flush() -> bool:
-        flushed.set()
-        return False
+    flusher, flushed = _serving()
 
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    flusher.serve(flush)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", refuse)
         with pytest.raises(RuntimeError):
