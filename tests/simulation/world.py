@@ -204,11 +204,14 @@ class World:
         return made
 
     def answered(
-        self, make: Callable[[], T], job_id: str = ""
+        self, make: Callable[[], T], about: str = ""
     ) -> Generator[None, None, tuple[T, int]]:
-        """Repeat a call until it is answered; return the answer, and how often it was made."""
-        self.pending.add(job_id)
-        self.doubtful.discard(job_id)
+        """Repeat a call about a new job, or of an owner, until it is answered.
+
+        Return the answer, and how often the call was made.
+        """
+        self.pending.add(about)
+        self.doubtful.discard(about)
         tries = 0
         while True:
             tries += 1
@@ -216,12 +219,12 @@ class World:
                 made = self.call(make)
             except LostCallError as lost:
                 if lost.__cause__:
-                    self.doubtful.add(job_id)
+                    self.doubtful.add(about)
                 yield
                 continue
             finally:
-                self.note(f"{'' if tries == 1 else f'try {tries} of '}a call about {job_id or '-'}")
-            self.pending.discard(job_id)
+                self.note(f"{'' if tries == 1 else f'try {tries} of '}a call about {about or '-'}")
+            self.pending.discard(about)
             return made, tries
 
     # Users
@@ -389,9 +392,10 @@ class World:
         if self.random.random() < 0.2:
             self.over.add(job_id)
             held, _ = yield from self.answered(
-                lambda: self.store.reject(fence, reason="bad", seconds=0.5, **call), job_id
+                lambda: self.store.reject(fence, reason="bad", seconds=0.5, **call),
+                process.owner,
             )
-            self._end(process, run, "done" if held else "lost", job_id)
+            self._end(process, run, "done" if held else "lost", process.owner)
             return
         delay, counted = self.random.choice((0.0, 5.0)), self.random.random() < 0.5
         held, _ = yield from self.answered(
@@ -404,9 +408,9 @@ class World:
                 declined=False,
                 **call,
             ),
-            job_id,
+            process.owner,
         )
-        self._end(process, run, "released" if held else "lost", job_id)
+        self._end(process, run, "released" if held else "lost", process.owner)
 
     # What must hold
 
