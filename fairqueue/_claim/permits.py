@@ -222,7 +222,7 @@ class Permits:
                 alone = 0.0 if one.has_others else now + KEEP_SECONDS
                 self._alone_until[change.limit] = alone
             self._open(change.limit, one.opened)
-            self._doubtful[change.limit] += self._of_ended(one.adopted)
+            self._doubtful[change.limit] += self._ended(one.adopted)
         return told[len(late) :]
 
     def _open(self, limit: str, shards: Iterable[int]) -> None:
@@ -230,14 +230,14 @@ class Permits:
             with suppress(FairQueueError):  # the task opens by itself before long
                 self._store.shards[number].open_task(limit.partition(":")[2])
 
-    def _of_ended(self, permits: Iterable[str]) -> Iterator[str]:
+    def _ended(self, permits: Iterable[str]) -> Iterator[str]:
         """Give the adopted permits whose jobs have ended: their owners do not know them."""
         of_shard = defaultdict[Store | None, list[str]](list)
         for permit in permits:
             of_shard[self._store.of_fence(int(permit.rpartition(":")[2]))].append(permit)
         for shard, some in of_shard.items():
             with suppress(FairQueueError):  # they end by themselves before long
-                yield from some if shard is None else shard.of_ended(some)
+                yield from some if shard is None else shard.ended_permits(some)
 
     def _failed(self, error: FairQueueError) -> None:
         if self._log_throttle.passes():

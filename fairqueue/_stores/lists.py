@@ -183,7 +183,7 @@ class ListStore(OperatorStore):
         app: App | None = None,
         **told: Any,
     ) -> None:
-        """Note that an owner of leases lives, and other fields of its :class:`rows.WorkerRow`.
+        """Note that an owner of leases lives, and other fields of its :class:`WorkerRow`.
 
         Of its ``queues`` the first 4,000 bytes are kept. ``lease_seconds`` 0: it has stopped. Of
         ``app``, which it declares, a digest is sent, and the rest if that is not known here.

@@ -93,7 +93,7 @@ class PermitStore(OperatorStore):
         )
         return [_told(each.decode()) for each in reply]
 
-    def of_ended(self, permits: Sequence[str]) -> list[str]:
+    def ended_permits(self, permits: Sequence[str]) -> list[str]:
         """Return those adopted permits whose jobs run no more on this shard."""
         fences = [permit.rpartition(":")[2] for permit in permits]
         leases = self.engine.command("HMGET", self.engine.keys.key("leases"), *fences)

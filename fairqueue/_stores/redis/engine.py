@@ -175,7 +175,7 @@ class RedisEngine(Engine):
 
     def watch(self) -> None:
         """Check the policy again, which ``CONFIG SET`` may have changed."""
-        policy = self._info().get("maxmemory_policy")
+        policy = self._info("memory").get("maxmemory_policy")
         danger = policy and danger_of(policy, confirms=self._replicas.least > 0)
         if danger:
             warn(danger.text)
@@ -207,9 +207,9 @@ class RedisEngine(Engine):
     def durability(self) -> rows.Durability | None:
         return health.durability(self._info())
 
-    def _info(self) -> health.Info:
+    def _info(self, *sections: str) -> health.Info:
         with self._guarded():
-            return health.read_info(self.client)
+            return health.read_info(self.client, *sections)
 
     def remarks(self) -> Iterator[Remark]:
         """Yield remarks: persistence, memory, replicas, clock, permissions and the like."""

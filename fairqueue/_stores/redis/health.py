@@ -67,10 +67,10 @@ def durability(info: Info) -> rows.Durability | None:
     return rows.Durability(policy, evicts_jobs=not spares_jobs(policy), appends=appends)
 
 
-def read_info(client: Any) -> Info:
-    """Return what INFO says; empty if it is refused."""
+def read_info(client: Any, *sections: str) -> Info:
+    """Return what INFO says, or these sections of it; empty if it is refused."""
     try:
-        found: Info = client.info()
+        found: Info = client.info(*sections)
     except redis.ResponseError as error:
         if is_from_wrong_server(error):
             raise
