@@ -33,8 +33,10 @@ class Delivery:
         self.wire, self.library = wire, library
         self.has_functions = True
 
-    def brings_library(self, execute: Callable[..., Any]) -> bool:
+    def brings_library(self) -> bool:
         """Load the library; False: functions do not work for this user here."""
+        traced = partial(self.wire.traced, "execute_command")
+        execute = traced if is_traced() else self.wire.execute
         try:
             execute("FUNCTION LOAD", self.library.text)
         except ResponseError as error:
@@ -97,32 +99,31 @@ class OperationCall:
             self._confirmation.ensure()
         if self._way.is_function is not self._delivery.has_functions:
             self._way = self._way_by()
-        wire, way, traced = self._delivery.wire, self._way, is_traced()
-        execute = partial(wire.traced, "execute_command") if traced else wire.execute
-
-        def send() -> Any:
-            if not traced:
-                call = way.head + packed(values) + self._tail
-                return wire.exchange(call, self._read, is_there=is_there)
-            name, what = way.command  # redis-py's own client may send a call twice
-            given = what, len(self._keys), *self._keys, *values
-            return wire.traced(name.lower(), *given, then=self._wait)
-
+        way = self._way
         for _ in range(WAYS):
             try:
-                return send()
+                return self._send(way, values, is_there)
             except ResponseError as error:
-                way = self._other_way(error, way, execute)
-        return send()
+                way = self._other_way(error, way)
+        return self._send(way, values, is_there)
 
-    def _other_way(self, error: ResponseError, way: _Way, execute: Callable[..., Any]) -> _Way:
+    def _send(self, way: _Way, values: Sequence[bytes], is_there: Callable[[], bool] | None) -> Any:
+        wire = self._delivery.wire
+        if not is_traced():
+            call = way.head + packed(values) + self._tail
+            return wire.exchange(call, self._read, is_there=is_there)
+        name, what = way.command  # redis-py's own client may send a call twice
+        given = what, len(self._keys), *self._keys, *values
+        return wire.traced(name.lower(), *given, then=self._wait)
+
+    def _other_way(self, error: ResponseError, way: _Way) -> _Way:
         """Load what the server lacks; raise the error if it refused the call for another reason."""
         if way.is_function:
             if is_withheld(error):
                 self._delivery.has_functions = False
             elif FUNCTION_UNKNOWN not in str(error):
                 raise error
-            elif self._delivery.brings_library(execute):
+            elif self._delivery.brings_library():
                 return way
             return self._way_by()
         if not isinstance(error, NoScriptError):
