@@ -140,6 +140,10 @@ class World:
         self.pending: set[str] = set()
         self.doubtful: set[str] = set()
         """What the last call was about, of those that failed in the middle."""
+        self.latest: dict[str, int] = {}
+        """The highest fence that each job has begun with."""
+        self.values: dict[str, str] = {}
+        """What the step of each job has returned."""
         self.ticks: defaultdict[tuple[str, float], set[str]] = defaultdict(set)
         self.ticks_are_certain = True
         self.limits = self._configure()
@@ -280,7 +284,7 @@ class World:
         self.serial += 1
         queues = tuple(self.random.sample(QUEUES, self.random.randint(1, len(QUEUES))))
         process = Process(f"w{self.serial}", queues)
-        process.actors = [self._work(process), self._keep(process)]
+        process.actors = [self._work(process), self._keep(process), self._step(process)]
         return process
 
     def _work(self, process: Process) -> Actor:
@@ -379,6 +383,24 @@ class World:
                 elif run.lease.fence in process.runs and not run.is_over:
                     self._end(process, run, "lost")
 
+    def _step(self, process: Process) -> Actor:
+        """Let a job that runs finish a step, which each run gives another value."""
+        about = f"a step of {process.owner}"
+        while True:
+            yield
+            runs = [run for run in process.runs.values() if not run.is_over]
+            if not runs or self.random.random() < 0.8:
+                continue
+            lease = self.random.choice(runs).lease
+            job, line = lease.job, f"s 0 {lease.fence}"
+            kept, _ = yield from self.answered(
+                lambda lease=lease, job=job, line=line: self.store.note_step(  # type: ignore[misc]
+                    lease.fence, job.workspace, job.id, "s", line, early=False
+                ),
+                about,
+            )
+            self._note_value(process, lease, kept, about)
+
     def _give_back(self, process: Process, run: Run) -> Actor:
         """Release or reject one job."""
         process.number += 1
@@ -437,6 +459,7 @@ class World:
         )
         self.require(fence not in self.fences, f"fence {fence} was given twice")
         self.fences.add(fence)
+        self.latest[job.id] = max(fence, self.latest.get(job.id, 0))
         if self.now >= run.deadline - MARGIN_SECONDS:
             return  # as `may_begin`: the lease ends by itself
         live = [*self._live()]
@@ -454,6 +477,21 @@ class World:
             ids = self.ticks[workspace, float(at)]
             ids.add(job.id)
             self.require(len(ids) == 1 or not self.ticks_are_certain, f"one tick is {sorted(ids)}")
+
+    def _note_value(self, process: Process, lease: Lease, value: str | None, about: str) -> None:
+        job_id, run = lease.job.id, process.runs.get(lease.fence)
+        self.note(f"{process.owner} has the step of {job_id} {lease.fence}: {value}")
+        if job_id in self.loose:
+            return
+        if value is None:
+            is_right = run and self.now < run.deadline and not (run.old or run.is_over)
+            is_told = not is_right or about in self.doubtful
+            self.require(is_told, f"{job_id} lost a lease that was renewed")
+            return
+        is_stale = lease.fence < self.latest[job_id]
+        self.require(not is_stale, f"an earlier run of {job_id} has kept a step")
+        kept = self.values.setdefault(job_id, value)
+        self.require(value == kept, f"the step of {job_id} has two values")
 
     def _end(self, process: Process, run: Run, how: str, about: str = "") -> None:
         job_id, fence = run.lease.job.id, run.lease.fence
@@ -510,6 +548,8 @@ class World:
             if isinstance(made, Claimed) and isinstance(answer, Claimed):
                 fences = [{lease.fence for lease in one.leases} for one in (made, answer)]
                 self.require(fences[0] <= fences[1], "a late copy has claimed more")
+            if isinstance(made, str):
+                self.require(made == answer, "a late copy has kept a step")
         except (LeaseLost, CapacityExceeded):
             pass
         except FairQueueError as error:
