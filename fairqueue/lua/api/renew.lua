@@ -15,8 +15,7 @@ end
 
 -- Charges only grow here: what a job will have used is not known before its end. Return what it is
 -- charged now.
-local function charge(job, ran, charged)
-  local lane_key, name = match(job, '^(%S+) %S+ (%S+)')
+local function charge(lane_key, name, ran, charged)
   local ws = Records.workspace(name)
   if Limits.of_workspace(ws).fairness == 'count' then return charged end
   Order.charge(ws, lane_key, ran - charged)
@@ -32,7 +31,8 @@ local texts = fences[1] and call('HMGET', K.leases(), unpack(fences))
 local is_spread, lease_end = Shard.is_spread(), int(Fairness.microseconds(now + lease_seconds))
 for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest from the last fence
   local fence, n = fences[i], #ends
-  local job, charged, claimed, holding, holder, marks = LeaseRecords.around_ran(texts[i])
+  local job, lane_key, name, charged, claimed, holding, holder, marks =
+    LeaseRecords.around_ran(texts[i])
   local since = tonumber(claimed or nil)
   if holder ~= owner then
     lost[#lost + 1] = fence
@@ -43,7 +43,7 @@ for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest f
     local worked = max(0, min(seconds[i], now - since)) * 1000000 + 0.5
     local ran = format('%d', worked)
     if worked >= charged + 1 then
-      local done, said = pcall(charge, job, ran, charged) -- it can wait: the lease is extended
+      local done, said = pcall(charge, lane_key, name, ran, charged) -- it can wait: the lease is extended
       if done then charged = said else note_failure(fence, said) end
     end
     records[n + 1], ends[n + 1] = fence, lease_end

@@ -34,11 +34,12 @@ function LeaseRecords.parse(fence, text)
   return l
 end
 
--- What stands before and behind `ran` in a record: the job, charged, claimed, and from the owner up
--- to the length; of these the owner and the marks. nil: it cannot be read, or there is none.
+-- What stands before and behind `ran` in a record: the job, and of it the lane's key and the
+-- workspace; charged, claimed; from the owner up to the length, and of it the owner and the marks.
+-- nil: it cannot be read, or there is none.
 function LeaseRecords.around_ran(text)
   return match(text or '',
-    '^(%S+ %S+ %S+ %S+ %S+ )(%S+) (%S+) %S+( (%S+) (%S+) %S+ )%S+$')
+    '^((%S+) %S+ (%S+) %S+ %S+ )(%S+) (%S+) %S+( (%S+) (%S+) %S+ )%S+$')
 end
 
 -- Several new leases: when they end, and their records.
