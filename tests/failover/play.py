@@ -88,7 +88,9 @@ def play(
         published=len(producer.accepted),
         kills=kills,
         lost=len(producer.accepted.keys() - ended),
-        above_limit=judge.above_limit(runs, (), limit=LIMIT, lease_seconds=plan.lease_seconds),
+        above_limit=judge.above_limit(
+            runs, (), limit=LIMIT, late=True, lease_seconds=plan.lease_seconds
+        ),
         slowest_seconds=max(waits),
         left=left,
     )

@@ -2,7 +2,8 @@
 
 A run that has no end was broken off, or its worker was killed. A run counts against its limit
 from its start to its end, or until the fault that took its lease from it: the kill of its process,
-a stop or a cut of its worker that was longer than a lease, or a cold stop.
+a stop or a cut of its worker that was longer than a lease, or a cold stop. Acked early, it may
+begin after that fault: its job starts even if its lease has ended.
 
 The effect of a run is the value of a durable step: the store accepts one for each job, from a run
 that has its lease.
@@ -59,18 +60,23 @@ class Run:
     workspace: str
     worker: str
     pid: int
+    claimed: float
+    """When its lease began, at the latest: a fence is a time in microseconds."""
     start: float
     end: float | None
 
-    def holds_until(self, faults: Sequence[Fault], lease_seconds: float) -> float:
-        """Return until when it surely held a slot."""
-        ends = [self.end] if self.end is not None else []
-        ends += [
-            max(fault.at, self.start)
-            for fault in faults
-            if fault.until > self.start and fault.takes(self, lease_seconds)
+    def holds_until(
+        self, faults: Sequence[Fault], lease_seconds: float, *, late: bool
+    ) -> float | None:
+        """Return until when it surely held a slot; None: its lease may have ended before it."""
+        since = self.start if late else self.claimed
+        taken = [
+            fault for fault in faults if fault.until > since and fault.takes(self, lease_seconds)
         ]
-        return min(ends, default=self.start)
+        if any(fault.until <= self.start for fault in taken):
+            return None
+        ends = [self.end] if self.end is not None else []
+        return min([*ends, *(max(fault.at, self.start) for fault in taken)], default=self.start)
 
 
 @dataclass(frozen=True)
@@ -114,27 +120,36 @@ class Verdict:
 
 def runs_of(rows: Iterable[Row]) -> list[Run]:
     """Pair each end with the start under its fence; the others were broken off."""
+    rows = sorted(rows, key=lambda row: row["at"])
+    ahead = min((row["at"] - row["fence"] / 1e6 for row in rows if "fence" in row), default=0.0)
     began: dict[tuple[int, int], Row] = {}
     found: list[Run] = []
-    for row in sorted(rows, key=lambda row: row["at"]):
+    for row in rows:
         if row["what"] not in {"start", "end"}:
             continue
         before = began.pop((row["n"], row["fence"]), None)
         if before is not None:
-            found.append(_run(before, row))
+            found.append(_run(before, ahead, row))
         if row["what"] == "start":
             began[row["n"], row["fence"]] = row
-    found += [_run(row) for row in began.values()]
+    found += [_run(row, ahead) for row in began.values()]
     return sorted(found, key=lambda run: run.start)
 
 
-def _run(start: Row, then: Row | None = None) -> Run:
+def _run(start: Row, ahead: float, then: Row | None = None) -> Run:
     end = then["at"] if then is not None and then["what"] == "end" else None
-    return Run(start["n"], start["workspace"], start["worker"], start["pid"], start["at"], end)
+    claimed = start["fence"] / 1e6 + ahead
+    of = start["n"], start["workspace"], start["worker"], start["pid"]
+    return Run(*of, claimed, start["at"], end)
 
 
 def above_limit(
-    runs: Sequence[Run], faults: Sequence[Fault], *, limit: int, lease_seconds: float
+    runs: Sequence[Run],
+    faults: Sequence[Fault],
+    *,
+    limit: int,
+    late: bool,
+    lease_seconds: float,
 ) -> int:
     """Count the starts that found as many runs of their workspace as may run at once."""
     found = 0
@@ -142,10 +157,13 @@ def above_limit(
     for run in runs:
         mine = running[run.workspace]
         mine.pop(run.n, None)  # its slot is this run's now
-        for n in [n for n, until in mine.items() if until <= run.start]:
+        until = run.holds_until(faults, lease_seconds, late=late)
+        if until is None:
+            continue
+        for n in [n for n, ends in mine.items() if ends <= run.start]:
             del mine[n]
         found += len(mine) >= limit
-        mine[run.n] = run.holds_until(faults, lease_seconds)
+        mine[run.n] = until
     return found
 
 

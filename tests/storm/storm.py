@@ -466,7 +466,9 @@ def _judge(
         again=len(runs) - len({run.n for run in runs}),
         refused=sum(row["what"] == "refused" for row in rows),
         lost=lost,
-        above_limit=judge.above_limit(runs, faults, limit=LIMIT, lease_seconds=lease),
+        above_limit=judge.above_limit(
+            runs, faults, limit=LIMIT, late=plan.late, lease_seconds=lease
+        ),
         stale=len(judge.stale(rows)),
         twice=len(list(judge.began_twice(runs, faults, late=plan.late, lease_seconds=lease))),
         untold=len(list(judge.untold(states, runs, faults, late=plan.late))),

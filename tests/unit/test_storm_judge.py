@@ -27,8 +27,8 @@ def twice(rows: list[dict[str, Any]], *faults: Fault, late: bool = True) -> list
     return list(began_twice(runs_of(rows), faults, late=late, lease_seconds=3.0))
 
 
-def above(rows: list[dict[str, Any]], *faults: Fault) -> int:
-    return above_limit(runs_of(rows), faults, limit=1, lease_seconds=3.0)
+def above(rows: list[dict[str, Any]], *faults: Fault, late: bool = True) -> int:
+    return above_limit(runs_of(rows), faults, limit=1, late=late, lease_seconds=3.0)
 
 
 def test_an_end_belongs_to_the_start_under_its_fence() -> None:
@@ -62,6 +62,22 @@ def test_a_start_above_the_limit() -> None:
     cold, warm = Fault("deploy", 2.0, 2.4, "w0"), Fault("deploy", 2.0, 4.5, "w0")
     assert above([rows[0], rows[1]], cold, Fault("kill_worker", 4.0, 4.1)) == 0
     assert above(rows, warm) == 1
+
+
+def test_an_early_acked_job_may_begin_after_its_lease() -> None:
+    """Its worker stood still between the ack and the start; then it holds no slot."""
+    stop = Fault("stop_process", 2.0, 6.0, "w0")
+    rows = [
+        *(row("start", 1, 1.0, "w1"), row("end", 1, 1.1, "w1")),
+        *(row("start", 2, 6.1, fence=900_000), row("start", 3, 6.2, "w1", fence=5_100_000)),
+        *(row("end", 2, 6.3, fence=900_000), row("end", 3, 6.4, "w1", fence=5_100_000)),
+    ]
+    assert above(rows) == above(rows, late=False) == 1
+    assert above(rows, stop) == 1
+    assert above(rows, stop, late=False) == 0
+    assert above([rows[3], rows[2], *rows[4:]], stop, late=False) == 0
+    rows[2]["fence"] = rows[4]["fence"] = 5_050_000
+    assert above(rows, stop, late=False) == 1
 
 
 def test_a_job_that_began_twice() -> None:
