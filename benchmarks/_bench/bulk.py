@@ -28,7 +28,7 @@ class _Piped(RedisEngine):
 
 def bring_library(client: Any) -> None:
     """Load the operations: what is sent in a pipeline is not sent again."""
-    RedisEngine(client).delivery.brings_library(client.execute_command)
+    RedisEngine(client).delivery.brings_library()
 
 
 def fill(
