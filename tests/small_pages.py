@@ -6,7 +6,7 @@ from fairqueue._stores.library import read_source
 
 SMALLER = {
     "state/records": ("MANY_FLOWS = 4000", "MANY_FLOWS = 150"),
-    "scheduler/follow": ("FOLLOW_AT_ONCE = 16", "FOLLOW_AT_ONCE = 1"),
+    "scheduler/follow": ("FOLLOW_AT_ONCE = 10", "FOLLOW_AT_ONCE = 1"),
     "upkeep/rebuild": ("COMPARED_AT_ONCE = 8", "COMPARED_AT_ONCE = 1"),
 }
 """By file, a constant as it is, and as it is here."""

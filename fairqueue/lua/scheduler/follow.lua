@@ -2,7 +2,7 @@
 -- another reserve: some of them with each call, those first that a call was about longest ago. Its
 -- timer is due until all have followed. A claim starts nothing in a flow that has not followed yet:
 -- it compares the limits of the workspace, and settles that flow.
-local FOLLOW_AT_ONCE = 16 -- flows that follow their workspace with one call
+local FOLLOW_AT_ONCE = 10 -- flows that follow their workspace with one call
 local FLOWS_OF_A_STEP = 4
 
 -- Where the flows of a workspace belong now.
