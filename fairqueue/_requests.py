@@ -195,8 +195,13 @@ class Requests:
         with self._lock:
             if self._stopped is not None:
                 return
-            self._stopped, self._renewed = native_event(), time.monotonic()
-        start_native(partial(self._run, self._stopped), name="fairqueue-requests")
+            stopped = self._stopped = native_event()
+            self._renewed = time.monotonic()
+        try:
+            start_native(partial(self._run, stopped), name="fairqueue-requests")
+        except BaseException:
+            self._stopped = None  # the next request starts it
+            raise
 
     def close(self) -> None:
         """Stop renewing: requests in flight count for one more lease."""
