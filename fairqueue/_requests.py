@@ -195,13 +195,9 @@ class Requests:
         with self._lock:
             if self._stopped is not None:
                 return
-            stopped = self._stopped = native_event()
-            self._renewed = time.monotonic()
-        try:
+            stopped, self._renewed = native_event(), time.monotonic()
             start_native(partial(self._run, stopped), name="fairqueue-requests")
-        except BaseException:
-            self._stopped = None  # the next request starts it
-            raise
+            self._stopped = stopped  # not if that fails: the next request tries again
 
     def close(self) -> None:
         """Stop renewing: requests in flight count for one more lease."""
