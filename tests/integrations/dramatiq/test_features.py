@@ -276,6 +276,17 @@ def test_shutdown_notifications(full: StubBroker) -> None:
     assert events == ["start", "interrupted", "start"]
 
 
+def test_a_second_worker_of_a_process_is_warned_of(
+    broker: StubBroker, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not one that follows the first."""
+    start(broker).stop()
+    start(broker)
+    assert "another Worker" not in caplog.text
+    start(broker)
+    assert "this process runs another Worker of this broker" in caplog.text
+
+
 def test_hooks_are_called_in_their_usual_order(full: StubBroker, play: Play) -> None:
     """A user's own middleware gets the hooks of the real message."""
     seen: list[str] = []
