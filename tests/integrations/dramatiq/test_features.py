@@ -190,6 +190,21 @@ def test_time_limit(full: StubBroker, start: Start) -> None:
     assert stopped == ["time"]
 
 
+@pytest.mark.parametrize("broker", [{}, {"keep_failures": True}], indirect=True)
+def test_join_raises_what_an_actor_has_raised(broker: StubBroker, start: Start) -> None:
+    """As users' tests rely on; also where the failure is kept as a dead letter of fairqueue."""
+
+    @dramatiq.actor(max_retries=0)
+    def work() -> None:
+        raise ZeroDivisionError
+
+    work.send()
+    start(broker)
+    with pytest.raises(ZeroDivisionError):
+        broker.join("default", timeout=60_000)
+    assert len(broker.dead_letters) == 1
+
+
 def test_age_limit(full: StubBroker, play: Play) -> None:
     """A message that is too old is skipped."""
     ran: list[int] = []
