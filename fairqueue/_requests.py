@@ -195,8 +195,9 @@ class Requests:
         with self._lock:
             if self._stopped is not None:
                 return
-            self._stopped, self._renewed = native_event(), time.monotonic()
-        start_native(partial(self._run, self._stopped), name="fairqueue-requests")
+            stopped, self._renewed = native_event(), time.monotonic()
+            start_native(partial(self._run, stopped), name="fairqueue-requests")
+            self._stopped = stopped  # not if that fails: the next request tries again
 
     def close(self) -> None:
         """Stop renewing: requests in flight count for one more lease."""

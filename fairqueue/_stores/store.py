@@ -388,7 +388,7 @@ class Store(PermitStore, MovesStore, StoreBase):
             number,
             lease_seconds=lease_seconds,
             fence=fence,
-            reason=encode(reason),
+            reason=encode_task(reason),  # it may be empty, too
             details=encode(details[-MOST_DETAILS:]),
             seconds=seconds,
         )

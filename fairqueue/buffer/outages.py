@@ -207,8 +207,9 @@ class Outages:
     def _start(self) -> None:
         with self._lock:
             if self._stopped is None and self._folder is not None:
-                self._stopped = native_event()
-                start_native(partial(self._run, self._stopped), name="fairqueue-buffer")
+                stopped = native_event()
+                start_native(partial(self._run, stopped), name="fairqueue-buffer")
+                self._stopped = stopped  # not if that fails: the next publish tries again
 
     def _run(self, stopped: threading.Event) -> None:
         """Send what is kept here, and what ended processes have kept.

@@ -94,7 +94,7 @@ def scope_options(
         click.option(
             f"--{kind}",
             f"scope_{kind}",
-            is_flag=kind in FLAGS,
+            is_flag=kind in FLAGS or None,  # with False, Click takes an option for no value
             help=f"{of} {helps.get(kind, 'everything together.')}",
         )
         for kind in kinds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from functools import partial
@@ -9,6 +10,8 @@ from functools import partial
 from fairqueue import audit
 from fairqueue._queue import FairQueue
 from fairqueue.errors import FairQueueError
+
+log = logging.getLogger("fairqueue.dashboard")
 
 
 class Checkup:
@@ -43,5 +46,8 @@ class Checkup:
             self.found = self._queue.doctor.checkup(repair=repair)
         except FairQueueError as failure:
             self.error = str(failure)
+        except Exception as failure:
+            log.exception("doctor failed")
+            self.error = repr(failure)
         self._ended = time.monotonic()
         self.seconds, self.does = self._ended - began, ""

@@ -106,7 +106,7 @@ class Acts:
         try:
             self._connected().note_lines("acts", [json.dumps(told)], KEPT)
         except FairQueueError as error:
-            log.warning("the act %r was done, and is not noted: %s", act, error)
+            log.warning("the act %r is not noted: %s", act, error)
 
 
 def _named(given: Mapping[str, Any]) -> str:

@@ -109,6 +109,12 @@ class BrokerProxy:
 
     def start_worker(self, worker: Any) -> None:
         """A worker boots: store its limits, claim for its threads, report failed jobs."""
+        if self._worker is not None:
+            logger.warning(
+                "this process runs another Worker of this broker, which Dramatiq advises against: "
+                "when one of them stops, the other starts no more jobs. Stop the first before you "
+                "start the next, or give one Worker more threads"
+            )
         missing_workspace, tally = self.core.missing_workspace, self.core.tally
         self.core = FairQueue(
             settings=self.core.settings, store=self.core.store, authoritative=True

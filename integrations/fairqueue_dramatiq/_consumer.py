@@ -54,7 +54,8 @@ class FairConsumer(Consumer):
         """The job has failed for good: it goes to the dead letters of the user's broker.
 
         A cancelled job is removed. A job that Dramatiq cannot run, or whose broker is unknown,
-        becomes a dead letter of the core; with ``keep_failures`` so does each that has failed.
+        becomes a dead letter of the core; with ``keep_failures`` so does each that has failed, and
+        only a StubBroker has it as well.
         """
         self._ran(message, "failed")
         reason, failure = message.dead_letter_reason, ""
@@ -63,6 +64,8 @@ class FairConsumer(Consumer):
         if message.lost:
             self._leave(message)
         elif failure:
+            if message.keeps_exception:
+                self._add_dead_letter(message)
             self._claims.reject(message.lease, reason=reason or FAILED, details=failure)
         elif message.discarded or (reason is None and self._add_dead_letter(message)):
             self._claims.finish(message.lease)

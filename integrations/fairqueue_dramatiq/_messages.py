@@ -62,7 +62,8 @@ class LeasedMessage(MessageProxy):
         """The running job, and what ends its context."""
         self.trace: TracedRun | None = None
         """Its run's span."""
-        self._keeps_exception = keeps_exception
+        self.keeps_exception = keeps_exception
+        """On a StubBroker, whose ``join`` raises it."""
 
     @property
     def error(self) -> BaseException | None:
@@ -77,8 +78,8 @@ class LeasedMessage(MessageProxy):
         return "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
     def clear_exception(self) -> None:
-        """Forget the exception, except on a StubBroker, whose ``join`` raises it."""
-        if not self._keeps_exception:
+        """Forget the exception, unless it is kept."""
+        if not self.keeps_exception:
             super().clear_exception()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -35,8 +35,9 @@ class Visit:
 
 
 class Steps:
-    """Iterates over a body; each step runs inside its visit, which ends when the body is closed.
+    """Iterates over a body; each step runs inside its visit.
 
+    The visit ends when the body is closed, or raises: not every server closes it then.
     A body may be a generator that publishes while the server sends it.
     """
 
@@ -48,8 +49,14 @@ class Steps:
         return self
 
     def __next__(self) -> bytes:
-        with self._visit.inside():
-            return next(self._steps)
+        try:
+            with self._visit.inside():
+                return next(self._steps)
+        except StopIteration:
+            raise
+        except BaseException:
+            self._visit.end()
+            raise
 
     def close(self) -> None:
         """Close the body, as a server does at the end of a response, however it ends."""
@@ -58,3 +65,25 @@ class Steps:
         self._is_over = True
         with self._visit.whole():
             getattr(self._body, "close", nothing)()
+
+
+class AsyncSteps:
+    """The same for an asynchronous body."""
+
+    def __init__(self, body: AsyncIterable[bytes], visit: Visit) -> None:
+        self._steps, self._visit = aiter(body), visit
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        try:
+            with self._visit.inside():
+                return await anext(self._steps)
+        except BaseException:
+            self._visit.end()
+            raise
+
+    def close(self) -> None:
+        """End the visit, as Django's close of the response does."""
+        self._visit.end()

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -76,6 +77,26 @@ def test_jobs_of_an_outage_run_in_the_order_of_their_calls(
     opened, closed = (record.getMessage() for record in caplog.records)
     assert "is away" in opened
     assert "250 jobs are buffered, 0 were run inline" in closed
+
+
+def test_a_thread_that_could_not_be_started_is_started_by_the_next_publish(
+    open_queue: Open, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system may be out of threads for a moment: what is buffered would never be sent."""
+    queue = open_queue()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            publish(queue, "a")
+    publish(queue, "b")
+    server.kill()
+    assert publish(queue, "c") == [Outcome.BUFFERED]
+    server.start()
+    assert drained(queue, folder)
 
 
 @pytest.mark.parametrize("page", [0, 1, 3, 5, 7])

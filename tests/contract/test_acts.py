@@ -106,4 +106,4 @@ def test_an_act_that_cannot_be_noted_is_done(
     monkeypatch.setattr(world.store, "note_lines", away)
     admin.pauses.pause(Scope.workspace("acme"))
     assert [row.name for row in admin.pauses.list()] == ["acme"]
-    assert "is not noted: away" in caplog.text
+    assert "the act 'pauses pause' is not noted: away" in caplog.text

@@ -52,6 +52,15 @@ def test_a_dead_letter_has_a_history(world: World) -> None:
     assert two.ended == pytest.approx(world.clock())
 
 
+def test_a_reason_may_be_empty(world: World) -> None:
+    """As the text of an error may be: the letters of all workspaces stay readable."""
+    job_id = world.publish("a")
+    worker = world.worker()
+    worker.reject(worker.take_one(), "", details="an error")
+    (letter,) = world.dead("a")
+    assert (letter.job.id, letter.reason, letter.details) == (job_id, "", "an error")
+
+
 def test_an_error_with_a_lone_surrogate(world: World) -> None:
     """As Python raises it for a file whose name is not UTF-8."""
     worker = world.worker()

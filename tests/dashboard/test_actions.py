@@ -233,6 +233,18 @@ def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) 
     assert queue.views.stats().set_aside == {}
 
 
+def test_a_doctor_that_fails_says_so(
+    queue: FairQueue, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And may be asked again: an error that nobody foresaw must not leave it at work for ever."""
+    with monkeypatch.context() as patch:
+        patch.setattr(type(queue.doctor), "checkup", lambda *_, **__: int("unforeseen"))
+        visitor.act("examine")
+        _wait_for(visitor, "ValueError")
+    visitor.act("examine")
+    _wait_for(visitor, "Every invariant holds.")
+
+
 def _wait_for(visitor: Visitor, text: str) -> str:
     """Load the doctor's page until it has this."""
     found: str = wait_for(lambda: (page := visitor.page("/doctor")) and text in page and page)

@@ -178,6 +178,16 @@ def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
     assert len(queue.claim(["q"], 1).leases) == 1
     assert shell.json("resume", "--all")["previous_state"] is None
     shell.run("pause", "--workspace", "acme", "--all", code=2)
+    shell.run("pause", "--workspace", code=2)
+
+
+@pytest.mark.parametrize("given", [["--workspace=--all"], ["--workspace", "--all"]])
+def test_a_workspace_may_be_called_as_an_option(
+    shell: Shell, queue: FairQueue, given: list[str]
+) -> None:
+    """As by a script that has its name from elsewhere: nothing else is paused."""
+    shell.run("pause", *given)
+    assert [row.name for row in queue.pauses.list()] == ["--all"]
 
 
 def test_a_task_is_drained(shell: Shell, queue: FairQueue) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -127,6 +128,27 @@ def test_after_an_outage_places_are_renewed_before_anything_else(
     with pytest.raises(RequestRejected):
         queue.requests.admit("a")
     assert queue.requests.in_flight("a") == (1, 1, 0)
+
+
+def test_a_thread_that_could_not_be_started_is_started_by_the_next_request(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A system may be out of threads for a moment: places would be renewed by nobody."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = _renewing()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            queue.requests.admit("a")
+    queue.requests.admit("a")
+    assert _renewing() - before
+
+
+def _renewing() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name == "fairqueue-requests"}
 
 
 def test_requests_that_the_store_has_lost_count_again(queue: FairQueue) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
+from weakref import finalize
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
@@ -14,7 +14,7 @@ from django.urls import Resolver404, resolve
 
 from fairqueue_web._answers import REJECTIONS, Rejection, answer_to
 from fairqueue_web._sources import View
-from fairqueue_web._visit import Steps, Visit
+from fairqueue_web._visit import AsyncSteps, Steps, Visit
 from fairqueue_web.django.conf import front_door
 
 ADMIN = "admin"
@@ -58,23 +58,26 @@ class FairQueueMiddleware:
             visit = front_door().enter(_view(request))
         except REJECTIONS as error:
             return _answer(error)
-        with ExitStack() as at_end:
-            at_end.callback(visit.end)
+        try:
             with visit.inside():
                 response: HttpResponseBase = self._get_response(request)
-            if response.streaming:
-                _keep_while_streaming(response, visit)
-                at_end.pop_all()
-            return response
+            return _ending(visit, response)
+        except BaseException:
+            visit.end()
+            raise
 
     async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
         try:
             visit = await front_door().visit(await front_door().find_workspace(_view(request)))
         except REJECTIONS as error:
             return _answer(error)
-        with visit.whole():
-            response: HttpResponseBase = await self._get_response(request)
-            return response
+        try:
+            with visit.inside():
+                response: HttpResponseBase = await self._get_response(request)
+            return _ending(visit, response)
+        except BaseException:
+            visit.end()
+            raise
 
 
 def _is_left_alone(request: HttpRequest) -> bool:
@@ -87,9 +90,19 @@ def _is_left_alone(request: HttpRequest) -> bool:
     return ADMIN in found.app_names
 
 
-def _keep_while_streaming(response: Any, visit: Visit) -> None:
-    """Keep the place, and the workspace of each step, until Django closes the response."""
-    response.streaming_content = Steps(response.streaming_content, visit)
+def _ending(visit: Visit, response: Any) -> HttpResponseBase:
+    """End the visit now; of a streamed response, once Django closes it, each step inside.
+
+    Under ASGI Django does not close a response that it failed to send: its visit ends with it.
+    """
+    if response.streaming:
+        kind = AsyncSteps if response.is_async else Steps
+        response.streaming_content = steps = kind(response.streaming_content, visit)
+        finalize(steps, visit.end).atexit = False
+    else:
+        visit.end()
+    answer: HttpResponseBase = response
+    return answer
 
 
 def _answer(error: Rejection) -> HttpResponse:

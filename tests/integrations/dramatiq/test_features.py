@@ -190,6 +190,21 @@ def test_time_limit(full: StubBroker, start: Start) -> None:
     assert stopped == ["time"]
 
 
+@pytest.mark.parametrize("broker", [{}, {"keep_failures": True}], indirect=True)
+def test_join_raises_what_an_actor_has_raised(broker: StubBroker, start: Start) -> None:
+    """As users' tests rely on; also where the failure is kept as a dead letter of fairqueue."""
+
+    @dramatiq.actor(max_retries=0)
+    def work() -> None:
+        raise ZeroDivisionError
+
+    work.send()
+    start(broker)
+    with pytest.raises(ZeroDivisionError):
+        broker.join("default", timeout=60_000)
+    assert len(broker.dead_letters) == 1
+
+
 def test_age_limit(full: StubBroker, play: Play) -> None:
     """A message that is too old is skipped."""
     ran: list[int] = []
@@ -274,6 +289,17 @@ def test_shutdown_notifications(full: StubBroker) -> None:
     full.join("default", timeout=60_000)
     second.stop()
     assert events == ["start", "interrupted", "start"]
+
+
+def test_a_second_worker_of_a_process_is_warned_of(
+    broker: StubBroker, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not one that follows the first."""
+    start(broker).stop()
+    start(broker)
+    assert "another Worker" not in caplog.text
+    start(broker)
+    assert "this process runs another Worker of this broker" in caplog.text
 
 
 def test_hooks_are_called_in_their_usual_order(full: StubBroker, play: Play) -> None:

@@ -78,13 +78,18 @@ def stream(request: HttpRequest) -> StreamingHttpResponse:
     def body() -> Iterator[str]:
         for _ in range(2):
             yield f"{current_workspace()} "
+        if "fails" in request.GET:
+            raise ZeroDivisionError
 
     return StreamingHttpResponse(body())
 
 
 async def stream_async(request: HttpRequest) -> StreamingHttpResponse:
     async def body() -> AsyncIterator[str]:
-        yield "some"
+        for _ in range(2):
+            yield f"{current_workspace()} "
+        if "fails" in request.GET:
+            raise ZeroDivisionError
 
     return StreamingHttpResponse(body())
 

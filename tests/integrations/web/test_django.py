@@ -15,7 +15,7 @@ from django.core.management.base import SystemCheckError
 import fairqueue
 from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.adapters import current_workspace
-from fairqueue_web.django import on_commit
+from fairqueue_web.django import conf, on_commit
 from tests.integrations.web import django_site
 
 django_site.configure()
@@ -102,13 +102,22 @@ def test_a_body_is_streamed_in_the_workspace_and_keeps_the_place(queue: FairQueu
     assert queue.requests.in_flight("acme") == (0, 0, 0)
 
 
-def test_an_asynchronous_body_is_streamed() -> None:
-    """Its place is free once the view has returned."""
+async def read(queue: FairQueue, path: str) -> tuple[bytes, int]:
+    """Read a streamed body under ASGI; how many requests were in flight before that."""
+    response: Any = await AsyncClient().get(path, headers={"X-Org": "acme"})
+    held, parts = queue.requests.in_flight("acme")[1], response.streaming_content
+    return b"".join([part async for part in parts] if response.is_async else parts), held
 
-    async def read(response: Any) -> bytes:
-        return b"".join([part async for part in response.streaming_content])
 
-    assert asyncio.run(read(get_async("/stream-async"))) == b"some"
+@pytest.mark.parametrize("path", ["/stream", "/stream-async"])
+def test_a_body_is_streamed_so_under_asgi(queue: FairQueue, path: str) -> None:
+    """Of both kinds. Django does not close the response of a body that fails."""
+    with override_settings(FAIRQUEUE={**BY_HEADER, **shared(queue)}):
+        assert asyncio.run(read(queue, path)) == (b"acme acme ", 1)
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(read(queue, f"{path}?fails"))
+        conf.front_door().close()  # its thread has ended the visits
+    assert queue.requests.in_flight("acme") == (0, 0, 0)
 
 
 @pytest.mark.parametrize("ask", [get, get_async])
