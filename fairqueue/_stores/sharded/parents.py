@@ -125,9 +125,9 @@ class ShardedParents(Shards):
 
 IS_KNOWN = (
     "the workspace has jobs, dead letters, schedules, requests, limits, a pause, or unique keys, "
-    "rates or debts that still count on shard {at}, and its parent's shard is {to}: let its jobs end or "
-    "purge them, purge its dead letters, remove its schedules, unset its limits and resume it, "
-    "then set the parent again, with its limits"
+    "rates or debts that still count on shard {at}, and its parent's shard is {to}: let its jobs "
+    "end or purge them, purge its dead letters, remove its schedules, unset its limits and resume "
+    "it, then set the parent again, with its limits"
 )
 CAME_BEFORE = (
     "its parent's shard is {to}, and the workspace has left that shard for shard {at}: name a "

@@ -43,7 +43,8 @@ for i = #fences, 1, -1 do -- equal ends: a small sorted set takes them fastest f
     local worked = max(0, min(seconds[i], now - since)) * 1000000 + 0.5
     local ran = format('%d', worked)
     if worked >= charged + 1 then
-      local done, said = pcall(charge, lane_key, name, ran, charged) -- it can wait: the lease is extended
+      local done, said = pcall(charge, lane_key, name, ran, charged)
+      -- a charge can wait: the lease is extended
       if done then charged = said else note_failure(fence, said) end
     end
     records[n + 1], ends[n + 1] = fence, lease_end
