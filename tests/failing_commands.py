@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -20,24 +21,31 @@ Fails = Callable[[int, str], bool]
 """Whether a command fails, by its number and its name."""
 
 
+@dataclass
+class _Watch:
+    """What the commands of one database share, which do not hold that: Lua holds them."""
+
+    fails: Fails | None = None
+    count: int = 0
+
+
 class FailingDatabase(Database):
     """Fails those of its commands that it is told to, and counts them while it is told."""
 
     def __init__(self, clock: ManualClock, *, random: Random | None = None) -> None:
         super().__init__(clock=clock, random=random)
-        self._own = dict(self.commands)
-        self._count = [0]
+        self._watch = _Watch()
+        for name, run in dict(self.commands).items():  # once: Lua mixes up what replaces them often
+            self.commands[name] = _watched(self._watch, name.decode(), run)
 
     @property
     def count(self) -> int:
         """How many commands there were since :meth:`deny`."""
-        return self._count[0]
+        return self._watch.count
 
     def deny(self, fails: Fails | None) -> None:
         """Fail these commands from now on, numbered from 1; None: no more."""
-        self._count = count = [0]
-        for name, run in self._own.items():
-            self.commands[name] = _counting(count, fails, name.decode(), run) if fails else run
+        self._watch.fails, self._watch.count = fails, 0
 
     @contextmanager
     def failing(self, fails: Fails) -> Iterator[None]:
@@ -49,13 +57,12 @@ class FailingDatabase(Database):
             self.deny(None)
 
 
-def _counting(count: list[int], fails: Fails, name: str, run: Any) -> Callable[..., Any]:
-    """Count a command. Lua holds what this returns: so it must not hold the database."""
-
+def _watched(watch: _Watch, name: str, run: Any) -> Callable[..., Any]:
     def command(*arguments: Any) -> Any:
-        count[0] += 1
-        if fails(count[0], name):
-            raise Failure(f"{name} failed as it was told to")
+        if watch.fails is not None:
+            watch.count += 1
+            if watch.fails(watch.count, name):
+                raise Failure(f"{name} failed as it was told to")
         return run(*arguments)
 
     return command
