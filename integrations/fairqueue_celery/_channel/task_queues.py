@@ -173,6 +173,7 @@ class TaskQueues(virtual.Channel):
 
     def _size(self, queue: str) -> int:
         if self.broker.kinds.is_task_queue(queue):
+            self.broker.leases.flush()  # what was given back a moment ago waits, too
             return self.broker.core.depth(queue)
         return int(super()._size(queue))
 
@@ -185,6 +186,7 @@ class TaskQueues(virtual.Channel):
     def _purge_core(self, queue: str) -> int:
         if not self.broker.kinds.is_task_queue(queue):
             return 0
+        self.broker.leases.flush()
         return self.broker.core.jobs.purge(queue)
 
     def _delete(self, queue: str, exchange: str, *args: Any, **kwargs: Any) -> None:

@@ -136,6 +136,17 @@ def test_requeued_messages_are_available_at_once_and_in_order(
     ] == [(0, True), (1, True), (2, True), (3, False)]
 
 
+def test_what_was_requeued_a_moment_ago_waits(connection: Connection, queue: Queue) -> None:
+    """A passive declare counts it, and a purge removes it."""
+    fill(connection, queue, 3)
+    channel = connection.default_channel
+    bound = queue(channel)
+    bound.get().requeue()
+    assert channel.queue_declare(queue.name, passive=True).message_count == 3
+    bound.get().requeue()
+    assert channel.queue_purge(queue.name) == 3
+
+
 def test_a_consumer_that_started_before_its_event_loop_is_driven_by_it(
     connection: Connection, queue: Queue
 ) -> None:
