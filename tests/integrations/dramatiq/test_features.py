@@ -201,7 +201,7 @@ def test_join_raises_what_an_actor_has_raised(broker: StubBroker, start: Start) 
     work.send()
     start(broker)
     with pytest.raises(ZeroDivisionError):
-        broker.join("default", timeout=60_000)
+        broker.join("default", timeout=60_000, fail_fast=True)
     assert len(broker.dead_letters) == 1
 
 
