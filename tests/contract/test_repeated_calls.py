@@ -37,6 +37,14 @@ def test_a_repeated_claim_leaves_out_ended_leases(world: World, worker: Worker) 
     assert ids(worker.claim(2, again=True).leases) == [kept.job.id]
 
 
+def test_a_repeated_claim_leaves_out_a_job_without_a_record(world: World, worker: Worker) -> None:
+    """A call that ended the job has failed half-way; the others are returned."""
+    world.publish_many(2)
+    gone, kept = worker.take(2)
+    world.command("HDEL", ("jobs", "q"), f"{gone.job.workspace}/q/{gone.job.id}")
+    assert ids(worker.claim(2, again=True).leases) == [kept.job.id]
+
+
 def test_a_repeated_claim_finishes_once(world: World, worker: Worker) -> None:
     """The endings of a claim take effect once, and a repeat reports the same losses."""
     world.publish_many(3)

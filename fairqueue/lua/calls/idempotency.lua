@@ -35,9 +35,10 @@ function Idempotency.repeated(kept, owner)
   local reply = { 1, lost, wait }
   for fence in gmatch(fences, '%d+') do
     local l = Leases.held(fence, owner)
-    if l then
+    local record = l and Jobs.read(l.queue, l.id) -- none: a call that ended the job has failed
+    if record then
       insert(reply, Idempotency.told(l))
-      insert(reply, Jobs.read(l.queue, l.id))
+      insert(reply, record)
     end
   end
   return reply
