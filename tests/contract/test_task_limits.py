@@ -140,3 +140,35 @@ def test_priority_is_strict_within_a_limited_task(world: World) -> None:
         seen.append(lease.job.id)
         worker.finish(lease)
     assert seen == [soon, late]
+
+
+def _lowered(world: World, scope: str, name: str, limits: Limits) -> None:
+    """Lower a limit; no workspace has been settled since, as right after the call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.store, "settle_change", lambda: None)
+        world.store.set_limits(scope, name, limits)
+
+
+def test_a_lowered_limit_holds_before_it_has_reached_each_workspace(
+    world: World, worker: Worker
+) -> None:
+    """A limit of a task in each workspace: one job of each runs, so none may start."""
+    world.store.set_limits("task", "t", Limits(workspace_concurrency=2))
+    names = [f"w{n}" for n in range(60)]
+    for name in names:
+        world.publish_many(2, name)
+    taken = [lease.job.workspace for _ in range(4) for lease in worker.take(15)]
+    assert sorted(taken) == sorted(names)
+    _lowered(world, "task", "t", Limits(workspace_concurrency=1))
+    assert [worker.take(16) for _ in range(5)] == [[]] * 5
+
+
+def test_a_claim_passes_few_blocked_workspaces(world: World, worker: Worker) -> None:
+    """The next call goes on behind them."""
+    for n in range(700):  # above 512 a scan of Redis gives a part of them
+        world.publish(f"w{n}")
+    _lowered(world, "default", "", Limits(concurrency=0))
+    assert worker.take(1) == []
+    assert world.command("ZCARD", ("ready", "q")) >= 500
+    while world.command("ZCARD", ("ready", "q")):
+        assert worker.take(1) == []

@@ -135,3 +135,14 @@ def test_a_long_job_brings_no_lasting_credit(world: World, worker: Worker) -> No
     assert set(_turns(world, worker, 90)) == {"b"}
     world.limit("a", concurrency=1)
     assert _turns(world, worker, 20).count("a") <= 16
+
+
+def test_a_workspace_has_an_estimate_of_each_of_its_tasks(world: World, worker: Worker) -> None:
+    """Another task's run does not replace it."""
+    for task, seconds in (("x", 1.0), ("y", 2.0), ("z", 3.0)):
+        world.publish(task=task)
+        lease = worker.take_one()
+        world.clock.advance(seconds)
+        worker.finish(lease, seconds=seconds)
+    (row,) = Keyspace(world.store.engine).workspaces.values()
+    assert row.duration_estimates == {"x": 1e6, "y": 2e6, "z": 3e6}  # microseconds
