@@ -296,3 +296,22 @@ def test_many_flows_in_a_group_follow_their_workspace(
     assert sound(world)
     world.store.pause("workspace", "big", None)
     assert sound(world)
+
+
+def test_a_group_whose_last_member_leaves_keeps_its_debt(world: World, worker: Worker) -> None:
+    """What the member has used there counts for those that join the group."""
+    for name in ("a", "b"):
+        world.limit(name, parent="g")
+    world.publish("a")
+    world.publish_many(40, "c")
+    leases = worker.take(2)
+    world.clock.advance(20)
+    for lease in leases:
+        worker.finish(lease, seconds=20.0 if lease.job.workspace == "a" else 1.0)
+    world.limit("a", parent="h")
+    world.publish("b")
+    for _ in range(15):
+        lease = worker.take_one()
+        assert lease.job.workspace == "c"
+        world.clock.advance(1)
+        worker.finish(lease, seconds=1.0)
