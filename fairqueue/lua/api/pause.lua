@@ -21,10 +21,7 @@ if scope == 'workspace' then
   ws.is_unread = not ws.raw or ws.is_unread -- its record may have been lost while it was paused
   Settle.workspace(ws)
 end
-if scope == 'task' then
-  Settle.shared_limit('/' .. name)
-  Shard.load().drain = '0'
-end
+if scope == 'task' then Shard.load().drain = '0' end
 if scope == 'queue' then S.touched_queues[name] = true end
 if scope == 'total' then Wakeups.touch_all() end
 
