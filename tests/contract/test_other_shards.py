@@ -84,6 +84,17 @@ def test_a_newcomer_begins_at_the_present(world: World, worker: Worker) -> None:
     assert 5e7 <= head < 6e7
 
 
+def test_a_queue_that_had_nothing_ready_begins_at_the_present(world: World, worker: Worker) -> None:
+    """It has no credit, as one has that fell behind with jobs."""
+    world.publish("ada", queue="q")
+    worker.finish(worker.take_one())
+    assert claim(world, {"q": (5e7, None)}, n=0).heads[0].head is None
+    world.publish("ada", queue="q")
+    head = claim(world, {"q": (5e7, None)}, n=0).heads[0].head
+    assert head is not None
+    assert 5e7 <= head < 5.1e7
+
+
 def test_a_queue_that_is_left_alone_keeps_its_token(world: World) -> None:
     """Another worker may take the job for which this one was woken."""
     world.publish("ada", "one", queue="q")
