@@ -146,3 +146,17 @@ def test_a_workspace_has_an_estimate_of_each_of_its_tasks(world: World, worker: 
         worker.finish(lease, seconds=seconds)
     (row,) = Keyspace(world.store.engine).workspaces.values()
     assert row.duration_estimates == {"x": 1e6, "y": 2e6, "z": 3e6}  # microseconds
+
+
+def test_a_guess_moves_virtual_time_to_the_next_flow_at_most(world: World, worker: Worker) -> None:
+    """Else what waits there would count as behind, though nothing is known of the job."""
+    for name, task, seconds in (("other", "long", 10.0), ("known", "short", 1.0)):
+        world.publish(name, task=task)
+        lease = worker.take_one()
+        world.clock.advance(seconds)
+        worker.finish(lease, seconds=seconds)
+    world.publish("known", task="short")
+    world.publish("new", task="long")
+    assert worker.take_one().job.workspace == "new"
+    (flow,) = Keyspace(world.store.engine).workspaces["known"].flows
+    assert _virtual_time(world) == flow.tag
