@@ -25,6 +25,15 @@ class Visit:
         return nullcontext() if self.workspace is None else fairqueue.workspace(self.workspace)
 
     @contextmanager
+    def unless_it_fails(self) -> Iterator[None]:
+        """An exception in the block ends the visit, and is raised."""
+        try:
+            yield
+        except BaseException:
+            self.end()
+            raise
+
+    @contextmanager
     def whole(self) -> Iterator[None]:
         """The same, and it ends with the block."""
         try:
@@ -49,14 +58,10 @@ class Steps:
         return self
 
     def __next__(self) -> bytes:
-        try:
-            with self._visit.inside():
-                return next(self._steps)
-        except StopIteration:
-            raise
-        except BaseException:
-            self._visit.end()
-            raise
+        with self._visit.unless_it_fails(), self._visit.inside():
+            for step in self._steps:
+                return step
+        raise StopIteration
 
     def close(self) -> None:
         """Close the body, as a server does at the end of a response, however it ends."""
@@ -77,12 +82,8 @@ class AsyncSteps:
         return self
 
     async def __anext__(self) -> bytes:
-        try:
-            with self._visit.inside():
-                return await anext(self._steps)
-        except BaseException:
-            self._visit.end()
-            raise
+        with self._visit.unless_it_fails(), self._visit.inside():
+            return await anext(self._steps)
 
     def close(self) -> None:
         """End the visit, as Django's close of the response does."""

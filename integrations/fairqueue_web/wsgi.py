@@ -53,13 +53,10 @@ class FairQueueMiddleware:
 
     def _serve(self, view: View, start_response: _Started) -> Iterable[bytes]:
         visit = self._door.enter(view)
-        try:
+        with visit.unless_it_fails():
             with visit.inside():
                 body = self._app(view.raw, start_response)
             return _Body(body, visit, start_response)
-        except BaseException:
-            visit.end()
-            raise
 
 
 class _Started:

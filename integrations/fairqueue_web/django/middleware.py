@@ -58,26 +58,22 @@ class FairQueueMiddleware:
             visit = front_door().enter(_view(request))
         except REJECTIONS as error:
             return _answer(error)
-        try:
+        with visit.unless_it_fails():
             with visit.inside():
                 response: HttpResponseBase = self._get_response(request)
-            return _ending(visit, response)
-        except BaseException:
-            visit.end()
-            raise
+            _end_with(response, visit)
+            return response
 
     async def _serve_async(self, request: HttpRequest) -> HttpResponseBase:
         try:
             visit = await front_door().visit(await front_door().find_workspace(_view(request)))
         except REJECTIONS as error:
             return _answer(error)
-        try:
+        with visit.unless_it_fails():
             with visit.inside():
                 response: HttpResponseBase = await self._get_response(request)
-            return _ending(visit, response)
-        except BaseException:
-            visit.end()
-            raise
+            _end_with(response, visit)
+            return response
 
 
 def _is_left_alone(request: HttpRequest) -> bool:
@@ -90,8 +86,8 @@ def _is_left_alone(request: HttpRequest) -> bool:
     return ADMIN in found.app_names
 
 
-def _ending(visit: Visit, response: Any) -> HttpResponseBase:
-    """End the visit now; of a streamed response, once Django closes it, each step inside.
+def _end_with(response: Any, visit: Visit) -> None:
+    """End the visit now; for a streamed response, once Django closes it, with each step inside.
 
     Under ASGI Django does not close a response that it failed to send: its visit ends with it.
     """
@@ -101,8 +97,6 @@ def _ending(visit: Visit, response: Any) -> HttpResponseBase:
         finalize(steps, visit.end).atexit = False
     else:
         visit.end()
-    answer: HttpResponseBase = response
-    return answer
 
 
 def _answer(error: Rejection) -> HttpResponse:
