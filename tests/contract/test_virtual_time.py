@@ -16,8 +16,8 @@ def _virtual_time(world: World, queue: str = "q") -> float:
     return Keyspace(world.store.engine).nodes[queue].virtual_time
 
 
-def _run(world: World, worker: Worker, workspace: str, seconds: float) -> None:
-    world.publish(workspace)
+def _run(world: World, worker: Worker, workspace: str, seconds: float, *, task: str = "t") -> None:
+    world.publish(workspace, task=task)
     lease = worker.take_one()
     world.clock.advance(seconds)
     worker.finish(lease, seconds)
@@ -140,21 +140,15 @@ def test_a_long_job_brings_no_lasting_credit(world: World, worker: Worker) -> No
 def test_a_workspace_has_an_estimate_of_each_of_its_tasks(world: World, worker: Worker) -> None:
     """Another task's run does not replace it."""
     for task, seconds in (("x", 1.0), ("y", 2.0), ("z", 3.0)):
-        world.publish(task=task)
-        lease = worker.take_one()
-        world.clock.advance(seconds)
-        worker.finish(lease, seconds=seconds)
+        _run(world, worker, "a", seconds, task=task)
     (row,) = Keyspace(world.store.engine).workspaces.values()
     assert row.duration_estimates == {"x": 1e6, "y": 2e6, "z": 3e6}  # microseconds
 
 
 def test_a_guess_moves_virtual_time_to_the_next_flow_at_most(world: World, worker: Worker) -> None:
     """Else what waits there would count as behind, though nothing is known of the job."""
-    for name, task, seconds in (("other", "long", 10.0), ("known", "short", 1.0)):
-        world.publish(name, task=task)
-        lease = worker.take_one()
-        world.clock.advance(seconds)
-        worker.finish(lease, seconds=seconds)
+    _run(world, worker, "other", 10.0, task="long")
+    _run(world, worker, "known", 1.0, task="short")
     world.publish("known", task="short")
     world.publish("new", task="long")
     assert worker.take_one().job.workspace == "new"

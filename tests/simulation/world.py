@@ -484,21 +484,26 @@ class World:
         if job_id in self.loose:
             return
         if value is None:
-            is_right = run and self.now < run.deadline and not (run.old or run.is_over)
-            is_told = not is_right or about in self.doubtful
-            self.require(is_told, f"{job_id} lost a lease that was renewed")
+            if run and not run.is_over:
+                self._require_may_lose(run, about)
             return
         is_stale = lease.fence < self.latest[job_id]
         self.require(not is_stale, f"an earlier run of {job_id} has kept a step")
         kept = self.values.setdefault(job_id, value)
         self.require(value == kept, f"the step of {job_id} has two values")
 
+    def _require_may_lose(self, run: Run, about: str) -> None:
+        """A worker was told that a lease is lost: its time is over, or the call is doubtful."""
+        job_id = run.lease.job.id
+        is_right = self.now < run.deadline and not run.old and job_id not in self.loose
+        is_told = not is_right or about in self.doubtful
+        self.require(is_told, f"{job_id} lost a lease that was renewed")
+
     def _end(self, process: Process, run: Run, how: str, about: str = "") -> None:
         job_id, fence = run.lease.job.id, run.lease.fence
         self.note(f"{process.owner} ends {job_id} {fence}: {how}")
-        is_right = self.now < run.deadline and not run.old and job_id not in self.loose
-        is_told = how != "lost" or not is_right or about in self.doubtful
-        self.require(is_told, f"{job_id} lost a lease that was renewed")
+        if how == "lost":
+            self._require_may_lose(run, about)
         process.runs.pop(fence, None)
         if how == "done":
             is_twice = job_id in self.done and job_id not in self.loose
