@@ -23,7 +23,7 @@ Fails = Callable[[int, str], bool]
 
 @dataclass
 class _Watch:
-    """What the commands of one database share, which do not hold that: Lua holds them."""
+    """What the commands of one database share. Lua holds them, so they must not hold it."""
 
     fails: Fails | None = None
     count: int = 0
@@ -35,7 +35,7 @@ class FailingDatabase(Database):
     def __init__(self, clock: ManualClock, *, random: Random | None = None) -> None:
         super().__init__(clock=clock, random=random)
         self._watch = _Watch()
-        for name, run in dict(self.commands).items():  # once: Lua mixes up what replaces them often
+        for name, run in dict(self.commands).items():  # once: Lua confuses commands replaced often
             self.commands[name] = _watched(self._watch, name.decode(), run)
 
     @property

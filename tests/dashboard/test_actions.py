@@ -236,7 +236,7 @@ def test_the_doctor_mends_what_it_has_found(queue: FairQueue, visitor: Visitor) 
 def test_a_doctor_that_fails_says_so(
     queue: FairQueue, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And may be asked again: an error that nobody foresaw must not leave it at work for ever."""
+    """The doctor can be asked again after an error that was not foreseen."""
     with monkeypatch.context() as patch:
         patch.setattr(type(queue.doctor), "checkup", lambda *_, **__: int("unforeseen"))
         visitor.act("examine")

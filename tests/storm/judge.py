@@ -68,7 +68,7 @@ class Run:
     def holds_until(
         self, faults: Sequence[Fault], lease_seconds: float, *, late: bool
     ) -> float | None:
-        """Return until when it surely held a slot; None: its lease may have ended before it."""
+        """Return until when it surely held a slot; None: maybe not even at its start."""
         since = self.start if late else self.claimed
         taken = [
             fault for fault in faults if fault.until > since and fault.takes(self, lease_seconds)
@@ -121,7 +121,7 @@ class Verdict:
 def runs_of(rows: Iterable[Row]) -> list[Run]:
     """Pair each end with the start under its fence; the others were broken off."""
     rows = sorted(rows, key=lambda row: row["at"])
-    ahead = min((row["at"] - row["fence"] / 1e6 for row in rows if "fence" in row), default=0.0)
+    offset = min((row["at"] - row["fence"] / 1e6 for row in rows if "fence" in row), default=0.0)
     began: dict[tuple[int, int], Row] = {}
     found: list[Run] = []
     for row in rows:
@@ -129,16 +129,16 @@ def runs_of(rows: Iterable[Row]) -> list[Run]:
             continue
         before = began.pop((row["n"], row["fence"]), None)
         if before is not None:
-            found.append(_run(before, ahead, row))
+            found.append(_run(before, offset, row))
         if row["what"] == "start":
             began[row["n"], row["fence"]] = row
-    found += [_run(row, ahead) for row in began.values()]
+    found += [_run(row, offset) for row in began.values()]
     return sorted(found, key=lambda run: run.start)
 
 
-def _run(start: Row, ahead: float, then: Row | None = None) -> Run:
+def _run(start: Row, offset: float, then: Row | None = None) -> Run:
     end = then["at"] if then is not None and then["what"] == "end" else None
-    claimed = start["fence"] / 1e6 + ahead
+    claimed = start["fence"] / 1e6 + offset
     of = start["n"], start["workspace"], start["worker"], start["pid"]
     return Run(*of, claimed, start["at"], end)
 

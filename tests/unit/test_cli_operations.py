@@ -182,10 +182,10 @@ def test_pause_and_resume(shell: Shell, queue: FairQueue) -> None:
 
 
 @pytest.mark.parametrize("given", [["--workspace=--all"], ["--workspace", "--all"]])
-def test_a_workspace_may_be_called_as_an_option(
+def test_a_workspace_may_have_the_name_of_an_option(
     shell: Shell, queue: FairQueue, given: list[str]
 ) -> None:
-    """As by a script that has its name from elsewhere: nothing else is paused."""
+    """A script may have the name from elsewhere: only that workspace is paused."""
     shell.run("pause", *given)
     assert [row.name for row in queue.pauses.list()] == ["--all"]
 
