@@ -10,7 +10,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -39,6 +38,7 @@ from fairqueue.buffer.spool import Spool, _key, change, new_in
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import Open, drained, payloads
+from tests.out_of_threads import out_of_threads
 from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.system
@@ -80,18 +80,13 @@ def test_jobs_of_an_outage_run_in_the_order_of_their_calls(
 
 
 def test_a_thread_that_could_not_be_started_is_started_by_the_next_publish(
-    open_queue: Open, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+    open_queue: Open, server: EmbeddedServer, folder: Path
 ) -> None:
-    """A system may be out of threads for a moment: what is buffered would never be sent."""
+    """A system may be out of threads for a moment; what is buffered is sent after it."""
     queue = open_queue()
 
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError):
-            publish(queue, "a")
+    with out_of_threads(), pytest.raises(RuntimeError):
+        publish(queue, "a")
     publish(queue, "b")
     server.kill()
     assert publish(queue, "c") == [Outcome.BUFFERED]

@@ -17,6 +17,7 @@ from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
 from fairqueue.adapters import LeaseKeeper, Renewed
 from fairqueue.testing import EmbeddedServer
+from tests.out_of_threads import out_of_threads
 from tests.system.ledger import wait_for
 
 LEASE_SECONDS = 0.9
@@ -112,20 +113,14 @@ def test_its_threads_end_while_it_holds_nothing(
 
 
 def test_threads_that_could_not_be_started_are_started_by_the_next_lease(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper, monkeypatch: pytest.MonkeyPatch
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper
 ) -> None:
     """A system may be out of threads for a moment, while those of an idle keeper have ended."""
     first, second, _ = queue.claim(["q"], 3).leases
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", _refuse)
-        with pytest.raises(RuntimeError):
-            keeper.hold(first)
+    with out_of_threads(), pytest.raises(RuntimeError):
+        keeper.hold(first)
     keeper.hold(second)
     wait_for(lambda: store.renewed)
-
-
-def _refuse(_: threading.Thread) -> None:
-    raise RuntimeError("can't start new thread")
 
 
 def test_a_forgotten_lease_is_not_renewed(

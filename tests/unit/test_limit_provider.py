@@ -14,6 +14,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, Scope, StoreUnavailable
 from fairqueue._limits import provider
+from tests.out_of_threads import out_of_threads
 from tests.system.ledger import wait_for
 
 SOURCE = "limits_of_the_app:ask"
@@ -237,16 +238,11 @@ def test_a_provider_that_hangs_for_all_stops_no_publish(
     app.may_answer.set()
 
 
-def test_a_process_that_has_too_many_threads(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_has_too_many_threads(app: App) -> None:
     """It publishes, and asks when it has fewer."""
-
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     app.answers["acme"] = {"capacity": 1}
     queue, began = app.open(), time.monotonic()
-    with monkeypatch.context() as patched:
-        patched.setattr(threading.Thread, "start", refuse)
+    with out_of_threads():
         for _ in range(2 * provider.CALLS_AT_ONCE):
             queue.publish(b"", queue="q", workspace="acme")
             queue._provider._called_at.clear()  # type: ignore[union-attr]

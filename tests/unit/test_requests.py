@@ -16,6 +16,7 @@ from fairqueue._stores.store import Store
 from fairqueue.adapters import this_process
 from fairqueue.errors import RequestRejected
 from fairqueue.testing import ManualClock
+from tests.out_of_threads import out_of_threads
 
 LEASE_SECONDS = 30.0
 
@@ -131,18 +132,12 @@ def test_after_an_outage_places_are_renewed_before_anything_else(
 
 
 def test_a_thread_that_could_not_be_started_is_started_by_the_next_request(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+    queue: FairQueue,
 ) -> None:
-    """A system may be out of threads for a moment: places would be renewed by nobody."""
-
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
+    """A system may be out of threads for a moment; places are renewed after it."""
     before = _renewing()
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError):
-            queue.requests.admit("a")
+    with out_of_threads(), pytest.raises(RuntimeError):
+        queue.requests.admit("a")
     queue.requests.admit("a")
     assert _renewing() - before
 

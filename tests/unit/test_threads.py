@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
@@ -12,6 +11,7 @@ import pytest
 
 from fairqueue import StoreUnavailable
 from fairqueue._threads import BackgroundWriter
+from tests.out_of_threads import out_of_threads
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
@@ -209,20 +209,15 @@ def test_a_writer_that_cannot_be_opened_at_first() -> None:
     writer.flush()  # opens nothing, since nothing waits
 
 
-def test_a_writers_thread_that_could_not_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writers_thread_that_could_not_be_started() -> None:
     """A system may be out of threads for a moment: the next item starts one, which writes both."""
     written = list[str]()
-
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
 
     def opened() -> AbstractContextManager[Callable[[list[str]], object]]:
         return nullcontext(written.extend)
 
     writer = BackgroundWriter[str]("test", opened, every_seconds=0.01, idle_rounds=3, most=9)
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError):
-            writer.add("first")
+    with out_of_threads(), pytest.raises(RuntimeError):
+        writer.add("first")
     writer.add("second")
     wait_for(lambda: written == ["first", "second"], seconds=10)

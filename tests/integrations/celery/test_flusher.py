@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from fairqueue_celery._consume import flusher as flushers
+from tests.out_of_threads import out_of_threads
 from tests.system.ledger import wait_for
 
 
@@ -58,18 +59,11 @@ def test_no_look_is_lost_as_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> 
         assert flushed.wait(10)
 
 
-def test_a_thread_that_could_not_be_started_is_started_by_the_next_look(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_thread_that_could_not_be_started_is_started_by_the_next_look() -> None:
     """A system may be out of threads for a moment."""
     flusher, flushed = _serving()
 
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(RuntimeError):
-            flusher.look()
+    with out_of_threads(), pytest.raises(RuntimeError):
+        flusher.look()
     flusher.look()
     assert flushed.wait(10)
