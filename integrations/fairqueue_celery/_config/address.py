@@ -213,7 +213,7 @@ def _cert_reqs(value: Any) -> str:
 
 
 def _tls_query(tls: Mapping[str, Any] | None) -> dict[str, str]:
-    return {name: str(value) for name, value in (tls or {}).items()}
+    return {name: str(value) for name, value in (tls or {}).items() if value is not None}
 
 
 def _login(user: str | None, password: str | None) -> str:

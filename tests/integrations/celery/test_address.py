@@ -87,7 +87,8 @@ def test_several_servers(url: str, core: str, shown: str, results: str) -> None:
 def test_broker_use_ssl_is_read() -> None:
     """The app's TLS options are used, given as constants or as words."""
     connection = Connection(
-        "fairqueue://h/0", ssl={"ssl_cert_reqs": ssl.CERT_NONE, "ssl_ca_certs": "/ca.pem"}
+        "fairqueue://h/0",
+        ssl={"ssl_cert_reqs": ssl.CERT_NONE, "ssl_ca_certs": "/ca.pem", "ssl_certfile": None},
     )
     core = read_address(connection).core_url({})
     assert core == "rediss://h:6379/0?ssl_cert_reqs=none&ssl_ca_certs=%2Fca.pem"
