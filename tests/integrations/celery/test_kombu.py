@@ -91,6 +91,26 @@ def test_unacked_go_back_when_the_connection_closes(
     assert core.depth(queue.name) == 3
 
 
+def test_an_error_of_a_consumers_callback_is_raised_and_its_message_comes_again(
+    connection: Connection, socket_url: str, queue: Queue, core: FairQueue
+) -> None:
+    """As on redis://: it goes back when its channel closes, and becomes no dead letter."""
+    fill(connection, queue, 2)
+    with Connection(socket_url) as failing:
+
+        def fail(body: Any, message: Any) -> None:
+            raise KeyError("a database is away")
+
+        consumer = Consumer(failing.channel(), [queue], callbacks=[fail], prefetch_count=1)
+        with consumer, pytest.raises(KeyError, match="a database is away"):
+            failing.drain_events(timeout=5)
+    got: list[Any] = []
+    with Consumer(connection, [queue], callbacks=[acking(got)]):
+        drain(connection, 2, got)
+    assert sorted(body["n"] for body in got) == [0, 1]
+    assert not list(core.dead.list())
+
+
 def test_without_a_prefetch_count_the_unacked_are_bounded(
     connection: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
