@@ -37,6 +37,8 @@ Actor = Generator[None, None, None]
 
 LEASE_SECONDS, BEAT_SECONDS, MARGIN_SECONDS = 30.0, 8.0, 2.0
 EVERY_SECONDS = 60.0
+ENDED_SECONDS = 60.0
+"""How long at least the store knows a job that has ended, if its publish is repeated."""
 PROCESSES, PRODUCERS, TICKERS = 12, 4, 2
 WORKSPACES, QUEUES, TASKS = ("a", "b", "c", "d", "e"), ("q1", "q2", "q3"), ("t1", "t2", "t3")
 GROUP = "org"
@@ -136,7 +138,7 @@ class World:
         self.early: set[str] = set()
         """Those of them that were acked early: they may be over while they are here."""
         self.loose: set[str] = set()
-        """Jobs that may run twice: writes were lost, or the clock has jumped over a repetition."""
+        """Jobs that may run twice: writes were lost, or a publish was repeated too late."""
         self.pending: set[str] = set()
         self.doubtful: set[str] = set()
         """What the last call was about, of those that failed in the middle."""
@@ -249,8 +251,15 @@ class World:
             yield from self._publish(job, Admission())
 
     def _publish(self, job: Job, admission: Admission) -> Actor:
+        known_until = self.now + ENDED_SECONDS
+
+        def publish() -> None:
+            if self.now > known_until:  # its first call may have been carried out
+                self.loose.add(job.id)
+            self.store.publish(job, admission)
+
         try:
-            yield from self.answered(lambda: self.store.publish(job, admission), job.id)
+            yield from self.answered(publish, job.id)
         except CapacityExceeded:
             self.pending.discard(job.id)
             return

@@ -18,7 +18,6 @@ function Follow.must_settle(place, task, state)
   if state == 'idle_with_debt' then return false end
   if state == 'idle' then return place.rests or is_limited end
   if state == 'busy' then return not is_limited or SharedLimits.running(ws, flow) == 0 end
-  if state == 'put_off' and place.is_open then return false end -- until its timer has cleared it
   local block = task ~= '' and place.is_open and SharedLimits.task_block(ws, flow)
   return state ~= (block or place.wanted)
 end
