@@ -160,6 +160,8 @@ class Claimers:
                 left = [each for each in left if each.owes or each.number in call.woken]
             if left and not self._ask(shard := self._next(queues, left), queues, n, call):
                 left.remove(shard)
+        if 0 < n <= len(self._results.leases):
+            self._empty.hasten()
         has_some = call.has_answer or (self._are_several and self._results.leases)
         if call.failed and not has_some and self._all_rest():
             raise call.failed

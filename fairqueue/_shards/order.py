@@ -115,6 +115,12 @@ class EmptyShards:
     def forget(self, shard: int) -> None:
         self._until.pop(shard, None)
 
+    def hasten(self) -> None:
+        """The worker waits for no wake-up now: each shard is asked again once it is old."""
+        soon = monotonic() + OLD_SECONDS
+        for shard, (queues, until) in self._until.items():
+            self._until[shard] = queues, min(until, soon)
+
     def others(self, shards: Iterable[int]) -> list[int]:
         """Return those of some shards that may have a job."""
         return [shard for shard in shards if shard not in self._until]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from fairqueue import (
     Scope,
     StoreUnavailable,
 )
+from fairqueue._shards import order
 from fairqueue._shards.placement import shard_of, shard_of_fence
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue.adapters import Ending, Finish, LeaseKeeper, Renewed
@@ -414,6 +416,27 @@ def test_an_idle_worker_asks_no_shard_that_had_no_job(queue: FairQueue) -> None:
     assert calls == ["publish", "claim"]
     queue.claim(["q"], finishes=[Finish(lease.fence, Ending.ACK)], has_waiter=True)
     assert calls == ["publish", "claim", "claim"]
+
+
+def test_a_worker_without_a_free_slot_soon_asks_a_shard_that_had_no_job(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for no wake-up, while other shards have jobs enough for all its slots."""
+    now = time.monotonic()
+    monkeypatch.setattr(order, "monotonic", lambda: now)
+    assert queue.claim(["q"], has_waiter=True).leases == ()
+    for n in range(3):
+        queue.publish(b"%d" % n, queue="q", workspace=of_shard(1))
+    waiter = queue.waiter(["q"])
+    assert waiter.wait(20.0)
+    [lease] = queue.claim(["q"], has_waiter=True).leases
+    waiter.close()
+    queue.publish(b"x", queue="q", workspace=of_shard(2))
+    for shard in (1, 2):
+        now += order.OLD_SECONDS / 2
+        finishes = [Finish(lease.fence, Ending.ACK)]
+        [lease] = queue.claim(["q"], finishes=finishes, has_waiter=True).leases
+        assert lease.job.workspace == of_shard(shard)
 
 
 def noted(calls: list[str], run: Any, operation: str, values: Any) -> Any:
