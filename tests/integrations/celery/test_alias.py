@@ -112,6 +112,21 @@ def test_the_first_group_of_a_process_is_admitted_whole(
     assert out.splitlines() == ["CapacityExceeded", "0"]
 
 
+def test_each_app_of_a_process_publishes_the_short_way() -> None:
+    """Also one that reads its settings when the transport is there."""
+    out = run(
+        "import celery\n"
+        "from fairqueue_celery._channel.direct import producer_of\n"
+        "def work(): pass\n"
+        "for name in 'ab':\n"
+        "    app = celery.Celery(name, broker='fairqueue+memory://', set_as_current=False)\n"
+        "    task = app.task(name='work', shared=False)(work)\n"
+        "    task.delay()\n"
+        "    print(type(producer_of(app)).__name__)"
+    )
+    assert out.splitlines() == ["DirectProducer", "DirectProducer"]
+
+
 def test_another_broker_loads_nothing() -> None:
     """An app with another URL does not import the adapter."""
     out = run(
