@@ -16,14 +16,13 @@ def register(controller: Any) -> None:
     _worker = weakref.ref(controller)
 
 
-def forget(sender: Any = None, **_signal: Any) -> None:
-    """This worker has stopped; a child is none either."""
+def _forget() -> None:
+    """A child is no worker."""
     global _worker  # noqa: PLW0603 - as above
-    if sender is None or worker() is sender:
-        _worker = None
+    _worker = None
 
 
-os.register_at_fork(after_in_child=forget)
+os.register_at_fork(after_in_child=_forget)
 
 
 def is_worker() -> bool:
@@ -32,8 +31,10 @@ def is_worker() -> bool:
 
 
 def worker() -> Any:
-    """The WorkController of this process, or None."""
-    return None if _worker is None else _worker()
+    """The WorkController of this process until it has stopped, or None."""
+    controller = None if _worker is None else _worker()
+    has_stopped = controller is None or controller.blueprint.shutdown_complete.is_set()
+    return None if has_stopped else controller
 
 
 def is_told_to_stop() -> bool:
@@ -57,7 +58,7 @@ def worker_of(channel: Any) -> Any:
 
 def worker_on(transport: Any) -> Any:
     """The worker whose connection this is, or None."""
-    controller = None if _worker is None else _worker()
+    controller = worker()
     consumer = getattr(controller, "consumer", None)
     connection = getattr(consumer, "connection", None)
     if connection is None or connection._transport is not transport:  # noqa: SLF001 - not created

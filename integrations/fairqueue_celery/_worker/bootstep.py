@@ -146,7 +146,6 @@ def _prepare_process(consumer: Any) -> None:
     """Follow the tasks of the worker that boots in this process."""
     celery_logger.addFilter(_in_a_sentence)
     pool.register(consumer.controller)
-    signals.worker_shutdown.connect(pool.forget, weak=False)
     _let_greenlets_run()
     signals.task_received.connect(request.on_received, weak=False)
     task.follow_runs()

@@ -13,6 +13,7 @@ from celery.exceptions import Ignore, Reject
 
 from fairqueue import Cancelled, FairQueue, JobState
 from fairqueue_celery import queue_of
+from fairqueue_celery._consume import pool
 from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
 
@@ -68,6 +69,13 @@ def test_an_expired_job_is_revoked(app: Celery) -> None:
 
     with working(app):
         wait_for(lambda: result.state == "REVOKED")
+
+
+def test_a_process_whose_worker_has_ended_is_none(app: Celery) -> None:
+    """A publish may wait for room there, and be buffered, also while the worker is still known."""
+    with working(app) as worker:
+        wait_for(lambda: pool.worker() is worker)
+    assert not pool.is_worker()
 
 
 def test_a_dead_job_has_failed(app: Celery) -> None:
