@@ -12,13 +12,14 @@ import re
 import sys
 import time
 
+from tests.simulation.shards import ShardFleet
 from tests.simulation.world import FAULTS, PROCESSES, BrokenError, World
 
 STEPS = 20_000
 LINES = 45
 
 
-def broken(world: World, steps: int) -> str:
+def broken(world: World | ShardFleet, steps: int) -> str:
     """Play this many steps; say which promise was broken, or nothing."""
     try:
         world.play(steps)
@@ -51,14 +52,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
     parser.add_argument("seconds", type=float, nargs="?", default=600.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--shards", action="store_true", help="fleets over several shards")
     parser.add_argument("--steps", type=int, default=STEPS, help="of each seed")
     options = parser.parse_args()
     logging.disable()
     until, seed, starts = time.monotonic() + options.seconds, options.seed, 0
     while time.monotonic() < until:
-        world = World(seed)
-        if broken(world, options.steps):
-            print(page(seed, options.steps))  # noqa: T201
+        world = ShardFleet(seed) if options.shards else World(seed)
+        if said := broken(world, options.steps):
+            told = page(seed, options.steps) if isinstance(world, World) else world.page(said)
+            print(told)  # noqa: T201
             return 1
         seed, starts = seed + 1, starts + len(world.fences)
     steps = (seed - options.seed) * options.steps

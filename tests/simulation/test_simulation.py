@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fairqueue._stores.library import read_source
+from fairqueue._stores.library import Read, read_source
 from tests.mutation.rules import mutations
 from tests.simulation.__main__ import broken
+from tests.simulation.shards import ShardFleet
 from tests.simulation.world import World
 
 STEPS = 1500
@@ -40,14 +41,31 @@ def test_no_promise_is_broken(seed: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_no_promise_is_broken_over_shards(seed: int) -> None:
+    """Limits hold over all of them, and no job is lost, while any may be away."""
+    assert broken(ShardFleet(seed), STEPS) == ""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_broken_rule_is_found(rule: str) -> None:
     """The oracle is not blind."""
     seed, said = BROKEN[rule]
+    assert said in broken(World(seed, read=without(rule)), STEPS)
+
+
+def test_a_rule_that_is_broken_over_shards_is_found() -> None:
+    """Nor is its oracle."""
+    assert "may run" in broken(ShardFleet(1, read=without("permits have no bound")), STEPS)
+
+
+def without(rule: str) -> Read:
+    """Read the scripts with a broken rule."""
     (mutation,) = (one for one in mutations() if one.broken == rule)
 
     def read(name: str) -> str:
         text = read_source(name)
         return mutation.applied(text) if name == mutation.file else text
 
-    assert said in broken(World(seed, read=read), STEPS)
+    return read
