@@ -179,17 +179,13 @@ WAITING = (
 STATE = Column("state", _state, kind="state")
 
 
-def of_queues(demand: Mapping[str, Demand] | None = None) -> Sequence[Column]:
-    """The columns of queues; with a demand, the worker slots that they want and have."""
-    wanted = demand or {}
-    slots = (
-        Column("slots wanted", lambda row: _slots(wanted.get(row.queue), "slots_wanted")),
-        Column("worker slots", lambda row: _slots(wanted.get(row.queue), "worker_slots")),
-    )
+def of_queues(demand: Mapping[str, Demand]) -> Sequence[Column]:
+    """The columns of queues, with the worker slots that they want and have."""
     return (
         _name("queue", "queue", link=lambda row: Link("/queue", {"name": row.queue})),
         *_numbers("waiting", "running"),
-        *(() if demand is None else slots),
+        Column("slots wanted", lambda row: _slots(demand.get(row.queue), "slots_wanted")),
+        Column("worker slots", lambda row: _slots(demand.get(row.queue), "worker_slots")),
         Column(
             "limit",
             lambda row: number(row.concurrency),

@@ -1,8 +1,4 @@
-"""Names that this project has retired, and where they are still found.
-
-``python -m tests.vocabulary PATH…`` lists them; without a path it looks where the test does. A
-path is a file, a folder or a pattern.
-"""
+"""Names that this project has retired, and where they are still found."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
@@ -75,19 +71,19 @@ class Hit:
         return f"{self.path}:{self.line}: {self.found!r}, say: {self.instead}"
 
 
-def files(paths: Iterable[str]) -> list[Path]:
-    """Return all readable files under these files, folders and patterns, relative to the root."""
+def files() -> list[Path]:
+    """Return all readable files that the test covers."""
     found: set[Path] = set()
-    for path in paths:
+    for path in COVERED:
         for match in ROOT.glob(path):
             inside = match.rglob("*") if match.is_dir() else [match]
             found |= {file for file in inside if file.suffix in SUFFIXES}
     return sorted(found)
 
 
-def hits(paths: Iterable[str] = COVERED) -> list[Hit]:
-    """Return every place where these files say a word that is not allowed."""
-    return [hit for path in files(paths) for hit in _hits_in(path)]
+def hits() -> list[Hit]:
+    """Return every place where a file says a word that is not allowed."""
+    return [hit for path in files() for hit in _hits_in(path)]
 
 
 def _hits_in(path: Path) -> Iterator[Hit]:
@@ -123,9 +119,3 @@ def _prose(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((number, prose) for prose in _LUA.findall(line))
     else:
         yield 1, text
-
-
-if __name__ == "__main__":
-    listed = hits(sys.argv[1:] or COVERED)
-    sys.stdout.writelines(f"{hit}\n" for hit in listed)
-    sys.exit(bool(listed))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
+from fairqueue._context import current_workspace
+from fairqueue._publish.missing_workspace import MissingWorkspace
+from fairqueue._settings import Settings
 from fairqueue._utils import load_function
 from fairqueue._validation import text_of_id
 from fairqueue.errors import WorkspaceUnresolved
@@ -39,21 +43,46 @@ class Call:
         """
         return None
 
+    def of_task(self) -> str | None:
+        """Return the workspace that the task itself names, for calls that name none."""
+        return None
 
-def named_workspace(call: Call, sources: Sequence[Source]) -> str | None:
-    """Return the workspace that a call names, or None if it names none.
+
+def workspace_of(call: Call, sources: Sequence[Source]) -> str | None:
+    """Return the workspace of a call, or None if neither it nor its surroundings name one.
 
     The header ``workspace`` is read first, then ``sources`` (the setting ``workspace_from``) in
-    their order; the first answer wins. None and blank text are no answer. Raises
-    WorkspaceUnresolved if a resolver function raises or a source yields something that cannot be
-    a name.
+    their order, then the task's own, then the surrounding ``with fairqueue.workspace()`` or running
+    job; the first answer wins. None and blank text are no answer. Raises WorkspaceUnresolved if a
+    resolver function raises or a source yields something that cannot be a name.
     """
     for source in (f"header:{EXPLICIT}", *sources):
         value = _resolve(source, call)
         name = None if value is None else _as_name(value, source, call.task)
         if name is not None:
             return name
-    return None
+    name = call.of_task()
+    return current_workspace() if name is None else name
+
+
+def workspace_to_publish(
+    call: Call, settings: Settings, missing: MissingWorkspace, *, must_publish: bool = False
+) -> str | None:
+    """Return the same; None: the default workspace, after on_missing_workspace was applied."""
+    sources = settings.workspace_from
+    name = workspace_of(call, sources)
+    if name is None:
+        tried = partial(looked_for, call, sources)
+        missing.found_none(call.task, tried, must_publish=must_publish)
+    return name
+
+
+def expected_workspace(call: Call, settings: Settings) -> str:
+    """Return the same for a call that publishes nothing: no error, no warning."""
+    name = current_workspace()
+    with suppress(WorkspaceUnresolved):
+        name = workspace_of(call, settings.workspace_from)
+    return name or settings.default_workspace
 
 
 def looked_for(call: Call, sources: Sequence[Source]) -> str:

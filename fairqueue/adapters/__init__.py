@@ -1,6 +1,6 @@
 """What the integration of a framework needs, beside what users import from ``fairqueue``.
 
-Publishing: the workspace of a call (``Call``, ``named_workspace``), ids (``job_ids``), the
+Publishing: the workspace of a call (``Call``, ``workspace_of``), ids (``job_ids``), the
 batches, what must not be lost (``workspace_or_current``, ``publish_until_answered``), and errors as
 the framework lets them through (``translate_errors``). A worker: leases (``ClaimAhead``,
 ``LeaseKeeper``, ``Finish``), the running job (``run_context``, ``mark_body``), children, and what
@@ -29,8 +29,9 @@ from fairqueue._publish.new_job import check_on_unavailable as check_on_unavaila
 from fairqueue._publish.workspace_from import Call as Call
 from fairqueue._publish.workspace_from import Source as Source
 from fairqueue._publish.workspace_from import check_sources as check_sources
-from fairqueue._publish.workspace_from import looked_for as looked_for
-from fairqueue._publish.workspace_from import named_workspace as named_workspace
+from fairqueue._publish.workspace_from import expected_workspace as expected_workspace
+from fairqueue._publish.workspace_from import workspace_of as workspace_of
+from fairqueue._publish.workspace_from import workspace_to_publish as workspace_to_publish
 from fairqueue._settings import mask_password as mask_password
 from fairqueue._settings import split_settings as split_settings
 from fairqueue._stores import BROKER_SCHEMES as BROKER_SCHEMES

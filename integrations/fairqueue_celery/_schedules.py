@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from fairqueue import ConfigurationError, FairQueue, Schedule
-from fairqueue.adapters import Core, Due, Placed, Runner, Schedules, Ticker
+from fairqueue.adapters import Core, Due, Placed, Runner, Schedules, Ticker, workspace_of
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._publish.batch import batch
-from fairqueue_celery._publish.call import EXPLICIT, Call, workspace_of
+from fairqueue_celery._publish.call import EXPLICIT, Call
 
 FIELDS = {
     "minute": range(60),

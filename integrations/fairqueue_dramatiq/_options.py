@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -104,6 +103,11 @@ class Call(adapters.Call):
         """Return the actor's function."""
         return None if self.actor is None else self.actor.fn
 
+    def of_task(self) -> str | None:
+        """Return the actor's option ``workspace``."""
+        option = None if self.actor is None else self.actor.options.get(WORKSPACE)
+        return None if option is None else str(option)
+
 
 def workspace_of(
     broker: Broker, message: Any, core: fairqueue.FairQueue, *, must_publish: bool = False
@@ -113,34 +117,18 @@ def workspace_of(
     Raises WorkspaceUnresolved if a resolver fails or returns an invalid name, or if there is none
     and ``on_missing_workspace`` refuses that, unless the message must not be lost.
     """
-    call = _call(broker, message)
-    named = _named_or_current(call, core)
-    if named is None:
-        looked_for = partial(adapters.looked_for, call, core.settings.workspace_from)
-        core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
-    return named
+    call, missing = _call(broker, message), core.missing_workspace
+    return adapters.workspace_to_publish(call, core.settings, missing, must_publish=must_publish)
 
 
 def workspace_of_call(broker: Broker, message: Any, core: fairqueue.FairQueue) -> str:
     """The same for a call that sends nothing: no error, no warning."""
-    named = adapters.current_workspace()
-    with suppress(fairqueue.WorkspaceUnresolved):
-        named = _named_or_current(_call(broker, message), core)
-    return named or core.settings.default_workspace
+    return adapters.expected_workspace(_call(broker, message), core.settings)
 
 
 def _call(broker: Broker, message: Any) -> Call:
     actor = broker.actors.get(message.actor_name)
     return Call(message.actor_name, message.args, message.kwargs, message.options, actor)
-
-
-def _named_or_current(call: Call, core: fairqueue.FairQueue) -> str | None:
-    named = adapters.named_workspace(call, core.settings.workspace_from)
-    if named is not None:
-        return named
-    if call.actor is not None and call.actor.options.get(WORKSPACE) is not None:
-        return str(call.actor.options[WORKSPACE])
-    return adapters.current_workspace()
 
 
 def exempt_workspace(broker: Broker, message: Any, core: fairqueue.FairQueue) -> str | None:

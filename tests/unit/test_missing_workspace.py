@@ -8,7 +8,8 @@ import pytest
 
 import fairqueue
 from fairqueue import FairQueue, WorkspaceUnresolved
-from fairqueue.adapters import Call, looked_for, named_workspace
+from fairqueue._publish.workspace_from import looked_for, workspace_of
+from fairqueue.adapters import Call
 from tests.unit.conftest import Shell
 
 
@@ -131,7 +132,7 @@ def test_what_was_looked_for(
 ) -> None:
     """The text names each source, and why it named none; a close name is suggested."""
     made = Known("shop.work", args, kwargs, {})
-    assert named_workspace(made, [source]) is None
+    assert workspace_of(made, [source]) is None
     assert looked_for(made, [source]) == f"header:workspace (it is not there), {source} ({said})"
 
 

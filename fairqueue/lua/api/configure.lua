@@ -78,16 +78,6 @@ if not (had_reserve or under_way or call('EXISTS', K.limits_with('reserves')) ==
   call('HDEL', K.limits(), 'reserves')
 end
 
-local changed, seen = {}, {}
-for _, from in ipairs({ stored, configured }) do
-  for field in pairs(from) do
-    local task = match(field, '^configured:task:(.*)$')
-    if task and not seen[task] then insert(changed, task) end
-    if task then seen[task] = true end
-  end
-end
-table.sort(changed)
-for _, task in ipairs(changed) do Settle.shared_limit('/' .. task) end
 Shard.load().drain = '0'
 Wakeups.touch_all()
 table.sort(replaced, function(one, other) return one[1] < other[1] end)

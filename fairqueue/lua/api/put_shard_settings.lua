@@ -8,7 +8,6 @@ local tasks = {}
 for task in gmatch('\n' .. rows, '\nlimits %a+:task:(%S+)') do insert(tasks, task) end
 SharedLimits.not_indexed(tasks) -- a new shard has no leases
 Moves.put(rows)
-for _, task in ipairs(tasks) do Settle.shared_limit('/' .. task) end
 Shard.load().drain = '0'
 Wakeups.touch_all()
 return 1

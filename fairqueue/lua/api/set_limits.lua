@@ -30,7 +30,6 @@ if scope == 'workspace' then
   Settle.workspace(Records.workspace(name))
   Settle.group_changed(name)
 end
-if scope == 'task' then Settle.shared_limit('/' .. name) end
 if scope == 'default' or scope == 'task' then Shard.load().drain = '0' end
 if scope == 'queue' then S.touched_queues[name] = true end
 if scope == 'total' then Wakeups.touch_all() end

@@ -113,12 +113,3 @@ def is_first_try(queue: str, job_id: str) -> bool:
     """Whether the noted call was not yet sent as this job; kombu sends it again after an error."""
     tried, _noted.tried = _noted.tried, _noted.tried | {(queue, job_id)}
     return (queue, job_id) not in tried
-
-
-def workspace_of(call: Call, sources: Sequence[adapters.Source]) -> str | None:
-    """The workspace of a call, or None if neither it nor its surroundings name one.
-
-    The option or header ``workspace`` comes first, then ``sources`` in turn, then the surrounding
-    ``with fairqueue.workspace()`` or running job. Raises WorkspaceUnresolved.
-    """
-    return adapters.named_workspace(call, sources) or adapters.current_workspace()

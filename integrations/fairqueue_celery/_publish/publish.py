@@ -19,7 +19,7 @@ from fairqueue import FairQueue, JobContext, JobId, NewJob, StoreUnavailable, ad
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
-from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call, workspace_of
+from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call
 from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
 from fairqueue_celery._publish.unique import Unique, key_of, without_key
 from fairqueue_celery.errors import let_through
@@ -231,14 +231,11 @@ def _workspace(call: Call, core: FairQueue, *, exempt: bool) -> str | None:
 
 def workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> str | None:
     """None: for the default one, after the setting on_missing_workspace was applied."""
-    sources = core.settings.workspace_from
-    workspace = workspace_of(call, sources)
-    if workspace is None and call.task in HOUSEKEEPING:
-        return core.settings.default_workspace
-    if workspace is None:
-        looked_for = partial(adapters.looked_for, call, sources)
-        core.missing_workspace.found_none(call.task, looked_for, must_publish=must_publish)
-    return workspace
+    settings = core.settings
+    if call.task in HOUSEKEEPING:
+        return adapters.workspace_of(call, settings.workspace_from) or settings.default_workspace
+    missing = core.missing_workspace
+    return adapters.workspace_to_publish(call, settings, missing, must_publish=must_publish)
 
 
 def follows_from_job(fields: Mapping[str, Any], core: FairQueue) -> bool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial, wraps
 from typing import Any
 
 from celery.utils import uuid
 
-from fairqueue import WorkspaceUnresolved
-from fairqueue.adapters import current_workspace, run_stand_in
+from fairqueue.adapters import expected_workspace, run_stand_in
 from fairqueue_celery._channel.broker import broker_of
-from fairqueue_celery._publish.call import EXPLICIT, Call, workspace_of
+from fairqueue_celery._publish.call import EXPLICIT, Call
 
 
 def adapt(task_class: Any) -> None:
@@ -43,11 +41,7 @@ def _workspace(
     broker = broker_of(task.app)
     if broker is None:
         return None
-    named = current_workspace()
-    with suppress(WorkspaceUnresolved):
-        call = Call(task.name, args, kwargs, headers, fields={})
-        named = workspace_of(call, broker.settings.workspace_from)
-    return named or broker.settings.default_workspace
+    return expected_workspace(Call(task.name, args, kwargs, headers, fields={}), broker.settings)
 
 
 def ran_inline(app: Any) -> None:

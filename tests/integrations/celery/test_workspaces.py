@@ -13,8 +13,9 @@ from celery.contrib.testing.worker import start_worker
 
 import fairqueue
 from fairqueue import ConfigurationError, Outcome, WorkspaceUnresolved
+from fairqueue.adapters import workspace_of
 from fairqueue_celery import Unique, queue_of, unique_outcome
-from fairqueue_celery._publish.call import Call, workspace_of
+from fairqueue_celery._publish.call import Call
 from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
 
