@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from kombu.serialization import dumps, registry
 from kombu.serialization import loads as deserialize
 from kombu.utils import json as kombu_json
 
-from fairqueue import FairQueue, JobContext, JobId, NewJob, StoreUnavailable, adapters
+from fairqueue import FairQueue, JobContext, JobId, NewJob, Outcome, StoreUnavailable, adapters
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
@@ -25,6 +26,8 @@ from fairqueue_celery._publish.unique import Unique, key_of, without_key
 from fairqueue_celery.errors import let_through
 
 T = TypeVar("T")
+
+logger = logging.getLogger("fairqueue_celery.publish")
 
 TAG_PREFIX = f"{secrets.token_hex(8)}."
 _tags = count()
@@ -49,6 +52,8 @@ class Publication(NewJob):
     task_id: str = ""
     is_child: bool = False
     """The task that runs here sends it with ``step.send``, maybe again."""
+    canvas: str | None = None
+    """The group or chord to which it belongs; a batch admits it with a group of its own."""
 
 
 def next_delivery_tag() -> str:
@@ -104,6 +109,15 @@ def _stored(
     stored()
     where, keyed = (job.workspace, job.queue), job.unique_key is not None
     child_waits.published(core, job.task_id, *where, job.task, stored_job, keyed=keyed)
+    if job.canvas and stored_job.outcome is Outcome.EXISTING:
+        logger.warning(
+            "task %r of group %s was not sent, since task %s has its unique_key %r: the group "
+            "never completes, and the callback of its chord never runs",
+            job.task,
+            job.canvas,
+            adapters.message_id_of(stored_job),
+            job.unique_key,
+        )
 
 
 def job_of(result: Any) -> str:
@@ -187,6 +201,7 @@ def describe(
         if goes_on or is_child:
             other_id = None
     unique_key, unique_for = key_of(message)
+    group = _group(call)
     return Publication(
         b"",
         queue,
@@ -196,7 +211,7 @@ def describe(
         _seconds_until(call.fields.get("eta")) or 0.0,
         job_id,
         exempt,
-        _group(call),
+        group,
         running.fence if running is not None and running.redeliverable else None,
         _seconds_until(call.fields.get("expires")),
         unique_key,
@@ -207,6 +222,7 @@ def describe(
         on_unavailable(core.settings),
         task_id,
         is_child,
+        group,
     )
 
 

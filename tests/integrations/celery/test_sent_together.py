@@ -305,6 +305,24 @@ def test_a_unique_key_counts_in_a_batch(make_app: Make) -> None:
     assert core(app).depth("celery") == 1
 
 
+@pytest.mark.parametrize("is_chord", [False, True])
+def test_a_group_whose_unique_key_is_taken_is_named(
+    make_app: Make, caplog: pytest.LogCaptureFixture, is_chord: bool
+) -> None:
+    """It never completes; tasks that belong to none are not warned of."""
+    app = make_app("cache+memory://")
+    first = call(app, 1).apply_async(unique_key="k")
+    call(app, 1).apply_async(unique_key="k")
+    assert not caplog.messages
+    together: Any = group([call(app, 2), call(app, 3).set(unique_key="k")])
+    if is_chord:
+        together |= app.signature("add_up", workspace="ada")
+    sent = together.apply_async()
+    (warning,) = caplog.messages
+    of = sent.parent.id if is_chord else sent.id
+    assert all(text in warning for text in ("'work'", f"group {of}", first.id, "'k'"))
+
+
 def test_a_retry_leaves_no_batch_with_the_block(make_app: Make) -> None:
     """It is sent at once, since its exception ends the block, and its batch is not sent."""
     app = make_app(workspace_capacity=1)
