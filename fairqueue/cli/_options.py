@@ -13,6 +13,8 @@ from fairqueue.cli._command import options
 from fairqueue.plain import printable, seconds_in
 
 NAMED = ("workspace", "queue", "task")
+MOST_LISTED = 10**9
+MOST_SECONDS = 100 * 365 * 86_400.0
 TASK_ID = "a Celery task id or a Dramatiq message id"
 FLAGS = {"default": Scope.default(), "total": Scope.total(), "all": Scope.total()}
 
@@ -22,9 +24,11 @@ def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) ->
     if value is None:
         return None
     found = seconds_in(str(value))
-    if found is None:
+    if found is None or found > MOST_SECONDS:
         shown = printable(str(value))
-        raise click.BadParameter(f"{shown!r} is not a duration, such as 90, 90s, 5m or 2h")
+        raise click.BadParameter(
+            f"{shown!r} is not a duration of up to 100 years, such as 90, 90s, 5m or 2h"
+        )
     return found
 
 
@@ -64,7 +68,7 @@ def job_argument(*, required: bool = True) -> Callable[..., Any]:
 
 def limit_option(default: int, told: str) -> Callable[..., Any]:
     """Add ``--limit``."""
-    kind = click.IntRange(min=1)
+    kind = click.IntRange(1, MOST_LISTED)
     return click.option("--limit", type=kind, default=default, show_default=True, help=told)
 
 
