@@ -10,7 +10,7 @@ from math import ceil, log10
 from fairqueue._activity import HAPPENINGS
 from fairqueue._reports import Activity
 from fairqueue.operate.activity import Windows
-from fairqueue.plain import duration
+from fairqueue.plain import duration, printable
 
 WIDTH, HEIGHT = 720.0, 100.0  # as the template has it
 COLOURS = 7
@@ -89,7 +89,7 @@ def shares(hour: Windows) -> Picture:
     others = of_all - sum(totals[name] for name in named)
     legend += [Entry("other", None, others / of_all)] if others > 0 else []
     title = "Shares of the worker time"
-    told = ", ".join(f"{entry.name or 'others'} {entry.value:.0%}" for entry in legend)
+    told = ", ".join(f"{printable(entry.name or 'others')} {entry.value:.0%}" for entry in legend)
     areas = tuple(_layers([minutes[at] for at in sorted(minutes)], named))
     return Picture(title, told, tuple(legend), areas, is_empty=not of_all)
 

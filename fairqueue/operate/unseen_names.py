@@ -11,7 +11,7 @@ from itertools import accumulate, chain, islice
 from fairqueue._keys import encode_in
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Scope
-from fairqueue._validation import checked_scope
+from fairqueue._validation import MAX_BYTES, checked_scope
 from fairqueue.errors import StoreUnavailable
 
 log = logging.getLogger("fairqueue.admin")
@@ -90,8 +90,13 @@ def hint_of_name(store: StoreBase, of: Scope) -> str | None:
 
 
 def is_used(store: StoreBase, of: Scope) -> bool:
-    """Answer the common case, that a job has named it, without reading all names."""
-    scope, name = checked_scope(of)
+    """Answer the common case, that a job has named it, without reading all names.
+
+    Nothing has a name that is too long: it may be an id or an error that someone searches for.
+    """
+    scope, name = of.kind, of.name
+    if len(name.encode()) > MAX_BYTES[scope]:
+        return False
     place, field = PLACES[scope][0], encode_in(scope, name)
     field = f"{scope}:{field}" if place == "shard" else field
     engines = (shard.engine for shard in store.shards)

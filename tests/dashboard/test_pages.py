@@ -49,11 +49,12 @@ HOSTILE = (
 def _fill(queue: FairQueue, name: str) -> str:
     """Use a name wherever a page shows one; return the id of a dead job."""
     queue.presence.describe(name, software=name)
-    for _ in range(3):
+    for _ in range(4):
         queue.publish(name.encode(), queue=name, workspace=name, task=name)
     queue.publish(b"", queue=name, workspace=name, task=name, job_id=name, delay_seconds=60)
-    lease, _ = queue.claim([name], 2).leases
+    lease, done, _ = queue.claim([name], 3).leases
     queue.reject(lease, reason=name)
+    queue.ack(done, seconds=1.0)
     queue.note_stop()
     queue.pauses.pause(Scope.workspace(name))
     queue.pauses.drain(Scope.queue(name))
@@ -170,6 +171,7 @@ def test_names_are_shown_as_text(queue: FairQueue, visitor: Visitor, name: str) 
         ("/waiting?cursor=nonsense", 400),
         ("/running?queue=" + "x" * 300, 400),
         ("/find?q=never-seen", 404),
+        ("/find?q=" + "x" * 300, 404),
         ("/find", 400),
         ("/live?page=/nothing", 404),
     ],
@@ -189,10 +191,15 @@ def test_a_store_that_is_away_is_a_sentence() -> None:
 def test_the_search_finds_workspaces_jobs_tasks_and_errors(
     queue: FairQueue, visitor: Visitor
 ) -> None:
-    """A name leads to its workspace, task or queue, an id to its job, a text to its letters."""
+    """A name leads to its workspace, task or queue, an id to its job, a text to its letters.
+
+    Ids and texts may be longer than a name.
+    """
     queue.publish(b"", queue="p", workspace="b", task="render")
-    queue.reject(queue.claim(["p"]).leases[0], reason="ValueError: no page")
+    long = "x" * 300
+    queue.reject(queue.claim(["p"]).leases[0], reason=f"ValueError: no page {long}")
     queue.publish(b"", queue="q", workspace="acme corp", job_id="job/1")
+    queue.publish(b"", queue="q", workspace="acme corp", job_id="j" * 300)
     queue.publish(b"", queue="q", workspace="Acme Corp")
     wanted = {
         "acme corp": "/workspace?name=acme+corp",
@@ -200,6 +207,8 @@ def test_the_search_finds_workspaces_jobs_tasks_and_errors(
         "render": "/task?name=render",
         "p": "/queue?name=p",
         "no page": "/dead?error=no+page",
+        long: f"/dead?error={long}",
+        "j" * 300: f"/job?id={'j' * 300}&workspace=acme+corp",
     }
     found = {q: visitor.get(f"/find?{urlencode({'q': q})}") for q in wanted}
     assert {q: answer.headers["location"] for q, answer in found.items()} == wanted
