@@ -128,6 +128,8 @@ class JobStatus:
     waited_seconds: float | None = field(default=None, compare=False)
     """Since it was published, or due if it was delayed, until now or until this run began."""
     run_seconds: float | None = field(default=None, compare=False)
+    lease_seconds_left: float | None = field(default=None, compare=False)
+    """Of a running job; below 0: the next worker that claims gives it back."""
     expected_seconds: float | None = field(default=None, compare=False)
     """Of a waiting job: see :class:`QueuePosition`."""
     blockers: tuple[Blocker, ...] = field(default=(), compare=False)
@@ -216,6 +218,10 @@ def _job_state(found: Why) -> str:
     detail = printable(found.nodes.get(found.detail or "", found.detail or ""))
     progress = found.job and found.job.progress
     says = f"; it says {progress}" if progress else ""
+    left = found.job.lease_seconds_left if found.job else None
+    if left is not None and left < 0:
+        ago = duration(-left)
+        says += f"; its lease ended {ago} ago: the next worker that claims gives the job back"
     return {
         JobState.RUNNING: f"{workspace}, running for {age} on {detail}{says}",
         JobState.DEAD: f"{workspace}, dead for {age}: {detail}",

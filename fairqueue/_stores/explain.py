@@ -158,6 +158,7 @@ def _status(why: Why, about: Sequence[Any], facts: Sequence[bytes]) -> JobStatus
         reason=why.detail if why.state is JobState.DEAD else None,
         waited_seconds=max(0.0, waited) if started or waits else None,
         run_seconds=started and why.now - started,
+        lease_seconds_left=started and float(facts[2]) - why.now,
         expected_seconds=position.expected_seconds if position else None,
         blockers=why.blockers,
     )

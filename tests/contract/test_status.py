@@ -7,6 +7,7 @@ import pytest
 from fairqueue import Job, JobState, JobStatus
 from fairqueue._reports import JobProgress
 from fairqueue.adapters import Admission
+from fairqueue.explained import explain_state
 from fairqueue.operate import Statuses
 from tests.contract.world import Worker, World, sound
 
@@ -46,6 +47,22 @@ def test_the_life_of_a_job(world: World) -> None:
     assert known(world, job).state is JobState.ENDED
     world.pass_time(180)
     assert status(world, job) is None
+
+
+def test_a_lease_that_has_ended_is_told(world: World) -> None:
+    """Its worker may be gone: the job counts as running until the next worker that claims."""
+    job, worker = world.publish(), world.worker()
+    lease = worker.take_one()
+    world.clock.advance(lease.lease_seconds - 2)
+    why = world.store.why(job_id=job, workspace="a", queue="q")
+    assert why.job is not None
+    assert why.job.lease_seconds_left == pytest.approx(2)
+    assert "lease" not in explain_state(why)
+    world.clock.advance(7)
+    why = world.store.why(job_id=job, workspace="a", queue="q")
+    assert explain_state(why).endswith(
+        "; its lease ended 5.0 s ago: the next worker that claims gives the job back"
+    )
 
 
 def test_a_dead_job_says_why(world: World) -> None:

@@ -54,7 +54,9 @@ local function of_job()
   local l = fence and LeaseRecords.read(fence)
   if l then
     describe(record, l.deliveries, Running.progress_of({ fence })[1])
-    return reply('running', { l.claimed, l.owner, fence }, ws)
+    local ends = call('ZSCORE', K.expiry(), fence)
+    ends = ends and num(Fairness.seconds(ends)) or now_text
+    return reply('running', { l.claimed, l.owner, ends }, ws)
   end
   local due = call('ZSCORE', K.scheduled(name), Jobs.entry(queue, priority, element))
   if due then return reply('scheduled', { due }, ws) end
