@@ -128,6 +128,9 @@ def _queues_in(path: str) -> dict[str, tuple[str, str | None]]:
     parser = configparser.ConfigParser(interpolation=None)
     try:
         parser.read_string(Path(path).read_text(encoding="utf-8"))
+    except configparser.ParsingError as error:  # its text quotes the line, maybe a password
+        line = getattr(error, "lineno", None) or error.errors[0][0]
+        raise BadUsage(f"cannot read {path}: line {line} is neither [NAME] nor url = …") from None
     except (OSError, ValueError, configparser.Error) as error:
         raise BadUsage(f"cannot read {path}: {error}") from None
     for name, section in parser.items():

@@ -40,7 +40,8 @@ def test_a_port_in_use_is_a_sentence(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("url = redis://x", "cannot read"),
+        ("url = redis://:hunter2@x", "cannot read"),
+        ("[a]\nurl = redis://x\nhunter2", "line 3"),
         ("", "names no queue"),
         ("[prod]\nnamespace = x", "has a url"),
         ("[prod]\nurl = redis://x\ntoken = x", "has a url"),
@@ -52,7 +53,9 @@ def test_a_file_that_names_no_queue_is_refused(
     """With what a section has."""
     config = tmp_path / "queues.ini"
     config.write_text(text)
-    assert said in shell.run("dashboard", "--config", str(config), code=2).output
+    output = shell.run("dashboard", "--config", str(config), code=2).output
+    assert said in output
+    assert "hunter2" not in output
 
 
 @pytest.mark.system
