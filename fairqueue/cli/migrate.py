@@ -72,7 +72,7 @@ def celery(
     if global_keyprefix and not namespace:
         namespace = f"{global_keyprefix}fairqueue"
     settings: dict[str, Any] = {"workspace_from": list(workspace_from)} if workspace_from else {}
-    with opened_queue(ours, namespace, **settings) as core, _stock_errors(theirs):
+    with opened_queue(ours, namespace, **settings) as core, _redis_errors(theirs, ours):
         layout = move.Layout(prefix=global_keyprefix)
         near = move.open_lists(core_url(ours), layout)
         far = move.open_lists(stock_url(theirs), layout)
@@ -98,11 +98,12 @@ def _import_migration() -> ModuleType:
 
 
 @contextmanager
-def _stock_errors(url: str) -> Iterator[None]:
+def _redis_errors(*urls: str) -> Iterator[None]:
+    """Name both servers: the error does not say which one refuses or is away."""
     try:
         yield
     except redis.RedisError as error:
-        raise NoConnection(f"cannot connect to {mask_password(url)}: {error}") from None
+        raise NoConnection(f"{' or '.join(map(mask_password, urls))}: {error}") from None
 
 
 def _holders(move: ModuleType, url: str, layout: Any, lists: Any) -> list[str]:

@@ -18,7 +18,7 @@ from kombu import Connection, Consumer, Queue
 
 from fairqueue import ConfigurationError, FairQueue
 from fairqueue.cli import main
-from fairqueue.testing import EmbeddedServer
+from fairqueue.testing import EmbeddedServer, embedded_redis
 from fairqueue_celery._kombu_lists import transfer
 from fairqueue_celery._kombu_lists.adopt import Adoption
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
@@ -299,6 +299,22 @@ def test_bad_usage(tmp_path: Path) -> None:
     gone = f"unix://{tmp_path}/none.sock"
     result = CliRunner().invoke(main, ["migrate", "celery", "--from", gone, "--to", gone])
     assert result.exit_code == 3
+
+
+def test_a_refusal_may_be_of_either_server() -> None:
+    """Both are named, without a password: the error of Redis does not say which."""
+    rules: dict[str, Any] = {
+        "passwords": ["+hunter2"],
+        "keys": ["*"],
+        "commands": ["+@all", "-info"],
+    }
+    with embedded_redis() as server, server.client() as client:
+        client.acl_setuser("mover", enabled=True, **rules)
+        ours = server.url.replace("unix://", "unix://mover:hunter2@")
+        result = CliRunner().invoke(main, ["migrate", "celery", "--from", server.url, "--to", ours])
+    assert result.exit_code == 3
+    for said in ("'info' command", server.url, ours.replace("hunter2", "**")):
+        assert said in result.output
 
 
 def poison(**changes: Any) -> bytes:
