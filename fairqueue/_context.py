@@ -80,6 +80,9 @@ class JobContext:
     """Set by the adapter when the task's body begins, because a body may call another task's."""
     body_returned: bool = False
     """Set by the adapter after the task's body: what is published then is a continuation."""
+    ended: bool = False
+    """Its run has ended and counts: what it has left behind, such as an asyncio task, publishes as
+    code outside a job, to the job's workspace."""
     unpublished: bool = False
     """Set by the adapter if a continuation could not be published: the job must run again."""
     stand_in: bool = False
@@ -150,12 +153,12 @@ class _Store(Protocol):
 
 
 def running_job(store: _Store | None = None) -> JobContext | None:
-    """Return the running job, which has a lease; None outside a job, and for a stand-in.
+    """Return the running job, which has a lease; None outside a run, and for a stand-in.
 
     With a ``store``: only if its lease is in that store.
     """
     job = _job.get()
-    if job is None or (store is not None and store.store_id != job.store_id):
+    if job is None or job.ended or (store is not None and store.store_id != job.store_id):
         return None
     return job
 
@@ -229,7 +232,9 @@ def enter_run(job: JobContext) -> Any:
 
 def leave_run(entered: Any) -> None:
     """The job does not run here any more."""
-    job_token, workspace_token = entered
+    job, (job_token, workspace_token) = _job.get(), entered
+    if job is not None:
+        job.ended = not job.lost
     _workspace.reset(workspace_token)
     _job.reset(job_token)
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import replace
 
 import pytest
@@ -29,10 +30,12 @@ from fairqueue.adapters import (
     ChildWaits,
     Published,
     UnknownTaskBackoff,
+    current_workspace,
     job_ids,
     mark_body,
     message_id_of,
     run_context,
+    running_job,
     settings_summary,
     workspace_or_current,
 )
@@ -194,6 +197,20 @@ def test_a_marked_body_is_recorded_in_its_job() -> None:
         marked_outer()
     assert seen == [(True, False)]
     assert job.body_returned
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_a_run_leaves_behind_is_no_part_of_it_once_it_has_ended(lost: bool) -> None:
+    """An asyncio task has its context for longer: it keeps the workspace, and needs no lease.
+
+    What a lost run leaves behind still has its fence, so that its publishes are refused.
+    """
+    job = JobContext("j1", "ada", 7, 1, "store", is_lost=lambda: lost)
+    with run_context(job):
+        left = copy_context()
+        assert left.run(running_job) is job
+    assert left.run(running_job) is (job if lost else None)
+    assert left.run(current_workspace) == "ada"
 
 
 def test_the_line_has_the_process_own_limits_if_the_store_is_away() -> None:

@@ -242,6 +242,32 @@ def test_async_actors(full: StubBroker, start: Start) -> None:
     assert seen == [("roomy", 1), "roomy"]
 
 
+def test_an_asyncio_task_that_outlives_its_actor_publishes(full: StubBroker, start: Start) -> None:
+    """It publishes to the workspace of its job, which has ended, as any other code."""
+    seen, left = list[str | None](), list[asyncio.Task[None]]()
+    ended, ran = threading.Event(), threading.Event()
+
+    @dramatiq.actor
+    def after() -> None:
+        seen.append(adapters.current_workspace())
+        ran.set()
+
+    async def later() -> None:
+        await asyncio.to_thread(ended.wait, 60)
+        after.send()
+
+    @dramatiq.actor
+    async def work() -> None:
+        left.append(asyncio.create_task(later()))
+
+    start(full)
+    send(work)
+    full.join("default", timeout=60_000)
+    ended.set()
+    assert ran.wait(60)
+    assert seen == ["roomy"]
+
+
 def test_delays_are_kept_in_the_core(full: StubBroker, start: Start) -> None:
     """A delayed message runs when it is due, on its own queue, and not before."""
     seen: list[Any] = []
