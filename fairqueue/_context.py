@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -81,8 +82,8 @@ class JobContext:
     body_returned: bool = False
     """Set by the adapter after the task's body: what is published then is a continuation."""
     ended: bool = False
-    """Its run has ended and counts: what it has left behind, such as an asyncio task, publishes as
-    code outside a job, to the job's workspace."""
+    """Its run has ended and counts, or this is a process that it has forked: what the run leaves
+    behind, such as an asyncio task, publishes as code outside a job, to the job's workspace."""
     unpublished: bool = False
     """Set by the adapter if a continuation could not be published: the job must run again."""
     stand_in: bool = False
@@ -237,6 +238,16 @@ def leave_run(entered: Any) -> None:
         job.ended = not job.lost
     _workspace.reset(workspace_token)
     _job.reset(job_token)
+
+
+def _leave_run_to_parent() -> None:
+    """A forked child may outlive the run, as one of a process pool does."""
+    job = _job.get()
+    if job is not None:
+        job.ended = True
+
+
+os.register_at_fork(after_in_child=_leave_run_to_parent)
 
 
 @contextmanager

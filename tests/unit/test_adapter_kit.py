@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -211,6 +212,16 @@ def test_what_a_run_leaves_behind_is_no_part_of_it_once_it_has_ended(lost: bool)
         assert left.run(running_job) is job
     assert left.run(running_job) is (job if lost else None)
     assert left.run(current_workspace) == "ada"
+
+
+def test_a_forked_process_may_outlive_the_run_that_forked_it() -> None:
+    """As that of a process pool, which one job makes and others use."""
+    with run_context(JobContext("j1", "ada", 7, 1, "store")):
+        pid = os.fork()
+        if pid == 0:
+            os._exit((running_job(), current_workspace()) != (None, "ada"))
+        assert os.waitpid(pid, 0)[1] == 0
+        assert running_job() is not None
 
 
 def test_the_line_has_the_process_own_limits_if_the_store_is_away() -> None:
