@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from dramatiq.broker import Broker, MessageProxy
-from dramatiq.common import q_name
 from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 from dramatiq.middleware import SkipMessage
@@ -102,17 +101,13 @@ def decode_job(job: Job) -> Message[Any]:
     Raises DecodeError.
     """
     message = decode_payload(job.payload)
-    if message.queue_name != job.queue and q_name(message.queue_name) != job.queue:
+    if message.queue_name != job.queue:
         message = message.copy(queue_name=job.queue)  # its worker looks for the queue's consumer
-    if "eta" not in message.options:
-        return message
-    eta = message.options["eta"]
+    eta = message.options.pop("eta", None)
     if not isinstance(eta, int | float | None):
         logger.warning(  # begins as Dramatiq's own warning does
             "Invalid eta value for message %r: %r. It runs now.", message.message_id, eta
         )
-    message = message.copy(queue_name=q_name(message.queue_name))
-    del message.options["eta"]
     return message
 
 

@@ -268,6 +268,22 @@ def test_an_asyncio_task_that_outlives_its_actor_publishes(full: StubBroker, sta
     assert seen == ["roomy"]
 
 
+def test_a_message_on_a_delay_queue_without_an_eta_runs_once(
+    full: StubBroker, start: Start
+) -> None:
+    """As on the user's own broker, for example one that a script sends again without its eta."""
+    ran = list[int]()
+
+    @dramatiq.actor
+    def work() -> None:
+        ran.append(1)
+
+    start(full)
+    full.enqueue(work.message().copy(queue_name="default.DQ"))
+    full.join("default", timeout=60_000)
+    assert (ran, list(queue_of(full).dead.list())) == ([1], [])
+
+
 def test_delays_are_kept_in_the_core(full: StubBroker, start: Start) -> None:
     """A delayed message runs when it is due, on its own queue, and not before."""
     seen: list[Any] = []
