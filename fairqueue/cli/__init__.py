@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -65,7 +67,10 @@ class HintingGroup(click.Group):
     """A group whose commands' usage errors show the right form."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command."""
+        """Run a command. What the terminal's encoding lacks, such as lines, becomes ``?``."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")
         try:
             return super().invoke(context)
         except click.UsageError as error:

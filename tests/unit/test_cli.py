@@ -43,6 +43,17 @@ def test_stats_as_a_table(queue: FairQueue, redis_url: str, namespace: str) -> N
     queue.close()
 
 
+def test_a_terminal_without_unicode_gets_what_it_can_show(
+    queue: FairQueue, redis_url: str, namespace: str
+) -> None:
+    """Such as of a locale with Latin 1, which has no lines for a table."""
+    where = ["--url", redis_url, "--namespace", namespace]
+    result = CliRunner(charset="latin-1").invoke(main, ["stats", *where])
+    assert result.exit_code == 0, result.exception
+    assert "?????" in result.stdout
+    queue.close()
+
+
 def test_stats_store_nothing(redis_server: EmbeddedServer, redis_url: str, namespace: str) -> None:
     """Reading the stats stores no limits: the first app that connects is still the first."""
     stats("--url", redis_url, "--namespace", namespace)
