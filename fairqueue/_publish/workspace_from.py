@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import Any
 
-from fairqueue._context import current_workspace
+from fairqueue._context import current_workspace, running_job
 from fairqueue._publish.missing_workspace import MissingWorkspace
 from fairqueue._settings import Settings
 from fairqueue._utils import load_function
@@ -53,10 +53,16 @@ def workspace_of(call: Call, sources: Sequence[Source]) -> str | None:
 
     The header ``workspace`` is read first, then ``sources`` (the setting ``workspace_from``) in
     their order, then the task's own, then the surrounding ``with fairqueue.workspace()`` or running
-    job; the first answer wins. None and blank text are no answer. Raises WorkspaceUnresolved if a
-    resolver function raises or a source yields something that cannot be a name.
+    job; the first answer wins. None and blank text are no answer. In what follows from a job,
+    ``arg:`` names none: frameworks pass a result by position to a callback or the next step.
+    Raises WorkspaceUnresolved if a resolver function raises or a source yields something that
+    cannot be a name.
     """
+    running = running_job()
+    follows = running is not None and running.body_returned
     for source in (f"header:{EXPLICIT}", *sources):
+        if follows and _parts(source)[0] == "arg":
+            continue
         value = _resolve(source, call)
         name = None if value is None else _as_name(value, source, call.task)
         if name is not None:

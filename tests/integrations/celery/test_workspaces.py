@@ -194,6 +194,26 @@ def test_a_workspace_follows_the_job(app: Celery) -> None:
     assert seen == ["acme"] * 4
 
 
+def test_a_result_names_no_workspace(app: Celery) -> None:
+    """Celery passes it by position to the next task of a chain, and to a chord's body."""
+    app.conf.broker_transport_options = {"workspace_from": "arg:0"}
+    seen: list[str | None] = []
+
+    @app.task(name="fetch", shared=False)
+    def fetch(customer: str) -> str:
+        return f"rows of {customer}"
+
+    @app.task(name="count", shared=False)
+    def count(_: Any) -> None:
+        seen.append(work())
+
+    chain(fetch.s("acme"), count.s(), app=app).apply_async()
+    chord([fetch.s("acme")] * 2, app=app)(count.s())
+    with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False):
+        wait_for(lambda: len(seen) == 2)
+    assert seen == ["acme"] * 2
+
+
 @pytest.fixture
 def make_app(open_app: OpenApp) -> OpenApp:
     """Makes apps with settings."""

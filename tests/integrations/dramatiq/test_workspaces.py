@@ -8,6 +8,7 @@ from typing import Any
 
 import dramatiq
 import pytest
+from dramatiq import pipeline
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import MiddlewareError
 
@@ -66,6 +67,27 @@ def test_workspace_from_a_function(play: Play, seen: list[Any]) -> None:
         work.send(5)
         play(broker)
     assert seen == ["customer-5"]
+
+
+@pytest.mark.parametrize("broker", [{"workspace_from": "arg:0"}], indirect=True)
+def test_a_result_names_no_workspace(broker: StubBroker, play: Play, seen: list[Any]) -> None:
+    """Dramatiq passes it by position to the next step of a pipeline, and to a callback."""
+
+    @dramatiq.actor
+    def fetch(customer: str) -> str:
+        return f"rows of {customer}"
+
+    @dramatiq.actor(on_success="told")
+    def count(rows: str) -> None:
+        seen.append((rows, adapters.current_workspace()))
+
+    @dramatiq.actor
+    def told(_: Any, result: Any) -> None:
+        seen.append((result, adapters.current_workspace()))
+
+    pipeline([fetch.message("acme"), count.message()]).run()
+    play(broker)
+    assert seen == [("rows of acme", "acme"), (None, "acme")]
 
 
 def test_a_resolver_that_raises_loses_no_retry(play: Play, seen: list[Any]) -> None:
