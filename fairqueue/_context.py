@@ -82,8 +82,9 @@ class JobContext:
     body_returned: bool = False
     """Set by the adapter after the task's body: what is published then is a continuation."""
     ended: bool = False
-    """Its run has ended and counts, or this is a process that it has forked: what the run leaves
-    behind, such as an asyncio task, publishes as code outside a job, to the job's workspace."""
+    """Its run has ended, or this is a process that it has forked: what the run leaves behind, such
+    as an asyncio task, publishes as code outside a job, to the job's workspace. Where its lease was
+    lost, that is refused."""
     unpublished: bool = False
     """Set by the adapter if a continuation could not be published: the job must run again."""
     stand_in: bool = False
@@ -159,7 +160,9 @@ def running_job(store: _Store | None = None) -> JobContext | None:
     With a ``store``: only if its lease is in that store.
     """
     job = _job.get()
-    if job is None or job.ended or (store is not None and store.store_id != job.store_id):
+    if job is None or (store is not None and store.store_id != job.store_id):
+        return None
+    if job.ended and not job.lost:
         return None
     return job
 
@@ -228,14 +231,13 @@ def _refuse_context_of_its_own(frame: FrameType | None) -> None:
 
 def enter_run(job: JobContext) -> Any:
     """Make a job the running one, until :func:`leave_run` gets what this returns."""
-    return _job.set(job), _workspace.set(None)
+    return job, _job.set(job), _workspace.set(None)
 
 
 def leave_run(entered: Any) -> None:
     """The job does not run here any more."""
-    job, (job_token, workspace_token) = _job.get(), entered
-    if job is not None:
-        job.ended = not job.lost
+    job, job_token, workspace_token = entered
+    job.ended = True
     _workspace.reset(workspace_token)
     _job.reset(job_token)
 

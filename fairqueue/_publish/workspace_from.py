@@ -58,11 +58,7 @@ def workspace_of(call: Call, sources: Sequence[Source]) -> str | None:
     Raises WorkspaceUnresolved if a resolver function raises or a source yields something that
     cannot be a name.
     """
-    running = running_job()
-    follows = running is not None and running.body_returned
     for source in (f"header:{EXPLICIT}", *sources):
-        if follows and _parts(source)[0] == "arg":
-            continue
         value = _resolve(source, call)
         name = None if value is None else _as_name(value, source, call.task)
         if name is not None:
@@ -135,7 +131,7 @@ def _why_not(source: Source, call: Call) -> Iterator[str]:
 
 def _has(kind: str, what: str, call: Call) -> bool:
     if kind == "arg":
-        return int(what) < len(call.args)
+        return int(what) < len(call.args) and not _follows_from_job()
     return what in (call.headers if kind == "header" else {**call.kwargs, **_by_position(call)})
 
 
@@ -146,8 +142,13 @@ def _resolve(source: Source, call: Call) -> Any:
     if kind == "kwarg":
         return call.kwargs[what] if what in call.kwargs else _by_position(call).get(what)
     if kind == "arg":
-        return call.args[int(what)] if int(what) < len(call.args) else None
+        return call.args[int(what)] if _has(kind, what, call) else None
     return _resolve_by_function(source, call)
+
+
+def _follows_from_job() -> bool:
+    running = running_job()
+    return running is not None and running.body_returned
 
 
 def _by_position(call: Call) -> dict[str, Any]:
