@@ -12,14 +12,15 @@ import re
 import sys
 import time
 
+from tests.simulation.course import BrokenError, Course
 from tests.simulation.shards import ShardFleet
-from tests.simulation.world import FAULTS, PROCESSES, BrokenError, World
+from tests.simulation.world import FAULTS, PROCESSES, World
 
 STEPS = 20_000
 LINES = 45
 
 
-def broken(world: World | ShardFleet, steps: int) -> str:
+def broken(world: Course, steps: int) -> str:
     """Play this many steps; say which promise was broken, or nothing."""
     try:
         world.play(steps)
@@ -47,6 +48,11 @@ def page(seed: int, steps: int) -> str:
     return "\n".join([head, *told, said])
 
 
+def _end(fleet: ShardFleet, said: str) -> str:
+    head = f"seed {fleet.seed}, step {fleet.steps}, limits: {fleet.limits}"
+    return "\n".join([head, *[*fleet.trace][-LINES:], said])
+
+
 def main() -> int:
     """Play for the given seconds; 1: a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation")
@@ -60,7 +66,7 @@ def main() -> int:
     while time.monotonic() < until:
         world = ShardFleet(seed) if options.shards else World(seed)
         if said := broken(world, options.steps):
-            told = page(seed, options.steps) if isinstance(world, World) else world.page(said)
+            told = page(seed, options.steps) if isinstance(world, World) else _end(world, said)
             print(told)  # noqa: T201
             return 1
         seed, starts = seed + 1, starts + len(world.fences)

@@ -7,16 +7,15 @@ network; all of them share the databases, one clock, and an oracle that knows pr
 from __future__ import annotations
 
 import os
-import random
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from fairqueue import Job, Lease, Limits, Settings
+from fairqueue import Job, Limits, Settings
 from fairqueue._claim import permits
 from fairqueue._claim.claimers import Claimers
 from fairqueue._shards import order
@@ -30,8 +29,7 @@ from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Finish
 from fairqueue.audit import audit
 from fairqueue.errors import StoreUnavailable
-from fairqueue.testing import ManualClock
-from tests.simulation.world import (
+from tests.simulation.course import (
     BEAT_SECONDS,
     DRAIN_SECONDS,
     ENDED_SECONDS,
@@ -39,12 +37,12 @@ from tests.simulation.world import (
     MARGIN_SECONDS,
     QUEUES,
     TASKS,
-    BrokenError,
+    Course,
+    Run,
 )
 
 SHARDS, PROCESSES = 3, 6
 WORKSPACES = tuple(f"w{n}" for n in range(8))
-LINES = 45
 FAULTS = {"lost call": 0.01, "lost reply": 0.01, "kill": 0.003, "stop": 0.003, "away": 0.001}
 """How often each comes: the first two with a call to a shard, the others with a step."""
 
@@ -74,22 +72,6 @@ class Remote(MemoryEngine):
 
 
 @dataclass(eq=False)
-class Run:
-    """A job that a process runs."""
-
-    lease: Lease
-    deadline: float
-    ends_at: float
-    is_over: bool = False
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """All that may limit it."""
-        job = self.lease.job
-        return (job.workspace, job.queue, job.task, "total")
-
-
-@dataclass(eq=False)
 class Process:
     """A worker process, and what it runs."""
 
@@ -100,26 +82,25 @@ class Process:
     renewed_at: float = 0.0
     asleep_until: float = 0.0
 
+    @property
+    def owner(self) -> str:
+        """Its name."""
+        return self.claimers.owner
 
-class ShardFleet:
+
+class ShardFleet(Course):
     """The shards, their processes, their faults, and the oracle."""
 
+    processes: list[Process]
+
     def __init__(self, seed: int, *, read: Read = read_source) -> None:
-        self.read = read
-        self.seed, self.random, self.faults = seed, Random(seed), Random(f"{seed} faults")
-        self.clock, self.now, self.is_calm = ManualClock(), 1000.0, True
+        super().__init__(seed)
+        self.read, self.faults = read, Random(f"{seed} faults")
         self.databases = [Database(clock=self.clock, random=Random(seed)) for _ in range(SHARDS)]
         self.away_until = [0.0] * SHARDS
-        self.serial = self.steps = 0
         self.publishing: dict[str, tuple[Job, float]] = {}
         """Jobs whose publish was not answered yet, and since when."""
-        self.must, self.over, self.done = set[str](), set[str](), set[str]()
-        """Jobs that are stored, that somebody has tried to end, and of which one end counts."""
-        self.loose = set[str]()
-        """Jobs that may run twice: a publish was repeated too late, or an end waits for a shard."""
-        self.fences = set[int]()
-        self.trace: list[str] = []
-        self.store = self.open()
+        self.is_calm, self.store = True, self.open()
         self.limits = self._configure()
         self.processes = [self._process() for _ in range(PROCESSES)]
         self.is_calm = False
@@ -210,19 +191,19 @@ class ShardFleet:
         for lease in claimed.leases:
             length = self.random.choice((0.2, 2.0, 10.0, 60.0, 300.0)) * self.random.random()
             ends_at = self.now + (0.0 if self.is_calm else length)
-            self._begin(process, Run(lease, self.now + LEASE_SECONDS, ends_at))
+            self.begin(process, Run(lease, self.now + LEASE_SECONDS, ends_at))
 
     def _keep(self, process: Process) -> None:
         """Renew what runs, and stop what could not be renewed."""
         for run in [*process.runs.values()]:
             if self.now >= run.deadline - MARGIN_SECONDS and not run.is_over:
-                self.note(f"{process.claimers.owner} stops {run.lease.job.id}")
+                self.note(f"{process.owner} stops {run.lease.job.id}")
                 del process.runs[run.lease.fence]
         if self.now < process.renewed_at + BEAT_SECONDS:
             return
         progress = [(fence, 0.1) for fence in process.runs]
         with suppress(StoreUnavailable):
-            found = process.claimers.renew(process.store, progress, process.claimers.owner)
+            found = process.claimers.renew(process.store, progress, process.owner)
             process.renewed_at = self.now
             for run in [*process.runs.values()]:
                 if run.lease.fence in found.lost:
@@ -232,38 +213,6 @@ class ShardFleet:
 
     # What must hold
 
-    def note(self, text: str) -> None:
-        """Remember what happens."""
-        self.trace.append(f"{self.now - 1000:9.2f}  {text}")
-
-    def require(self, holds: object, said: str) -> None:
-        """Raise an error unless a promise holds."""
-        if not holds:
-            raise BrokenError(said)
-
-    def live(self) -> Iterator[Run]:
-        """Runs whose processes have every right to go on."""
-        for process in self.processes:
-            for run in process.runs.values():
-                if self.now < run.deadline and not run.is_over:
-                    yield run
-
-    def _begin(self, process: Process, run: Run) -> None:
-        job, fence = run.lease.job, run.lease.fence
-        self.note(f"{process.claimers.owner} begins {job.id} {run.scopes} on {fence % 64} {fence}")
-        self.require(fence not in self.fences, f"fence {fence} was given twice")
-        self.fences.add(fence)
-        live = [*self.live()]
-        if job.id not in self.loose:
-            self.require(job.id not in self.done, f"{job.id} runs although it is done")
-            beside = [one for one in live if one.lease.job.id == job.id]
-            self.require(not beside, f"{job.id} runs beside itself")
-        process.runs[fence] = run
-        for scope in run.scopes:
-            n = 1 + sum(scope in one.scopes for one in live)
-            most = self.limits.get(scope, n)
-            self.require(n <= most, f"{job.id} is one of {n} in {scope}, where {most} may run")
-
     def _end(
         self, process: Process, run: Run, lost: Collection[int], owed: Collection[int]
     ) -> None:
@@ -271,19 +220,17 @@ class ShardFleet:
         if fence in lost:
             self._lose(process, run)
             return
-        self.note(f"{process.claimers.owner} ends {job_id} {fence}")
+        self.note(f"{process.owner} ends {job_id} {fence}")
         del process.runs[fence]
         if fence in owed:  # it counts when its shard has it, if its process lives until then
             self.loose.add(job_id)
             return
-        self.require(job_id not in self.done - self.loose, f"two ends of {job_id} count")
-        self.done.add(job_id)
+        self.count_end(job_id)
 
     def _lose(self, process: Process, run: Run) -> None:
         job_id = run.lease.job.id
-        self.note(f"{process.claimers.owner} has lost {job_id} {run.lease.fence}")
-        is_right = self.now < run.deadline and job_id not in self.loose
-        self.require(not is_right, f"{job_id} lost a lease that was renewed")
+        self.note(f"{process.owner} has lost {job_id} {run.lease.fence}")
+        self.require_may_lose(run)
         del process.runs[run.lease.fence]
 
     # The course
@@ -303,36 +250,25 @@ class ShardFleet:
             self._work(process)
         process = self.random.choice(self.processes)
         if self.chance("kill"):
-            self.note(f"{process.claimers.owner} is killed")
+            self.note(f"{process.owner} is killed")
             self.processes[self.processes.index(process)] = self._process()
         if self.chance("stop"):
             process.asleep_until = self.now + self.random.choice((5.0, 40.0, 100.0))
-            self.note(f"{process.claimers.owner} stops until {process.asleep_until - 1000:.2f}")
+            self.note(f"{process.owner} stops until {process.asleep_until:.2f}")
         if self.chance("away"):
             shard = self.random.randrange(SHARDS)
             self.away_until[shard] = self.now + self.random.choice((2.0, 20.0, 90.0))
-            self.note(f"shard {shard} is away until {self.away_until[shard] - 1000:.2f}")
+            self.note(f"shard {shard} is away until {self.away_until[shard]:.2f}")
 
     def play(self, steps: int) -> None:
-        """Make this many steps; then the faults end, and everything that is left must run."""
-        before = random.getstate()
-        random.seed(self.seed)  # what processes draw by themselves
-        try:
-            with ExitStack() as stack:
-                for module in (time, permits, order, layout):
-                    stack.enter_context(patch.object(module, "monotonic", lambda: self.now))
-                for _ in range(steps):
-                    self.step()
-                self._drain()
-        finally:
-            random.setstate(before)
+        """Make this many steps, and drain; processes go by the time of this course."""
+        with ExitStack() as stack:
+            for module in (time, permits, order, layout):
+                stack.enter_context(patch.object(module, "monotonic", lambda: self.now))
+            super().play(steps)
 
-    def page(self, said: str) -> str:
-        """Tell the end of a course that broke a promise."""
-        head = f"seed {self.seed}, step {self.steps}, limits: {self.limits}"
-        return "\n".join([head, *self.trace[-LINES:], said])
-
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Let the faults end: everything that is left must run."""
         self.is_calm, self.away_until = True, [0.0] * SHARDS
         self.note("the faults end")
         self.processes[0].queues = QUEUES

@@ -6,9 +6,8 @@ between. One seed is one course. The oracle knows promises and no code: what wor
 
 from __future__ import annotations
 
-import random
-from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -28,20 +27,28 @@ from fairqueue.errors import FairQueueError
 from fairqueue.schedules._definition import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due
 from fairqueue.schedules._timing import Schedule
-from fairqueue.testing import ManualClock
 from tests.failing_commands import FailingDatabase
 from tests.lost_writes import restore
+from tests.simulation.course import (
+    BEAT_SECONDS,
+    DRAIN_SECONDS,
+    ENDED_SECONDS,
+    GROUP,
+    IN_GROUP,
+    LEASE_SECONDS,
+    MARGIN_SECONDS,
+    QUEUES,
+    TASKS,
+    Course,
+    Run,
+)
 
 T = TypeVar("T")
 Actor = Generator[None, None, None]
 
-LEASE_SECONDS, BEAT_SECONDS, MARGIN_SECONDS = 30.0, 8.0, 2.0
 EVERY_SECONDS = 60.0
-ENDED_SECONDS = 60.0
-"""How long at least the store knows a job that has ended, if its publish is repeated."""
 PROCESSES, PRODUCERS, TICKERS = 12, 4, 2
-WORKSPACES, QUEUES, TASKS = ("a", "b", "c", "d", "e"), ("q1", "q2", "q3"), ("t1", "t2", "t3")
-GROUP = "org"
+WORKSPACES = (*IN_GROUP, "c", "d", "e")
 FAULTS = {
     "lost call": 0.02,
     "lost reply": 0.03,
@@ -55,38 +62,10 @@ FAULTS = {
     "lost writes": 0.0005,
 }
 """How often each comes: the first four with a call, the others with a step."""
-DRAIN_SECONDS = 1500.0
 
 
 class LostCallError(Exception):
     """There is no answer to a call, which may have been carried out."""
-
-
-class BrokenError(AssertionError):
-    """A promise was broken."""
-
-
-@dataclass(eq=False)
-class Run:
-    """A job that a worker runs."""
-
-    lease: Lease
-    deadline: float
-    ends_at: float
-    is_over: bool = False
-    """Its worker has done its work; whether its end counts is not known yet."""
-    is_spared: bool = False
-    """The store was away: the lease outlives its end, once."""
-    old: bool = False
-    """Writes have been lost since it began: another may run beside it."""
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """All that may limit it."""
-        job = self.lease.job
-        inner = (f"{job.workspace}/{job.task}",)
-        group = (GROUP,) if job.workspace in WORKSPACES[:2] else ()
-        return (job.workspace, job.queue, job.task, "total", *inner, *group)
 
 
 @dataclass(eq=False)
@@ -101,8 +80,10 @@ class Process:
     asleep_until: float = 0.0
 
 
-class World:
+class World(Course):
     """One store, its users, its faults, and the oracle."""
+
+    processes: list[Process]
 
     def __init__(
         self,
@@ -112,33 +93,20 @@ class World:
         processes: int = PROCESSES,
         read: Read = read_source,
     ) -> None:
-        self.seed, self.without = seed, without
+        super().__init__(seed)
+        self.without = without
         self.chances = {name: Random(f"{seed} {name}") for name in FAULTS}
-        self.random, self.clock = Random(seed), ManualClock()
         self.database = FailingDatabase(self.clock, random=Random(seed))
         self.engine = MemoryEngine(self.database, namespace="sim", read=read)
         self.store = Store(self.engine, clock=self.clock)
-        self.now = 0.0
-        """By the clock of all workers, which never jumps."""
-        self.away_until, self.is_calm = 0.0, False
+        self.away_until = 0.0
         self.pace = self.random.choice((0.1, 1.0))
-        self.serial = self.steps = 0
         self.late: list[tuple[Callable[[], object], object]] = []
         """Copies of calls, with what was answered."""
         self.replica: list[Entry] = []
         self.replica_early = frozenset[str]()
-        self.trace: deque[str] = deque(maxlen=20_000)
-        self.fences: set[int] = set()
-        self.must: set[str] = set()
-        """Jobs whose publish was answered."""
-        self.done: set[str] = set()
-        """Jobs of which one end was told to count."""
-        self.over: set[str] = set()
-        """Jobs that somebody has tried to end: they may be over."""
         self.early: set[str] = set()
-        """Those of them that were acked early: they may be over while they are here."""
-        self.loose: set[str] = set()
-        """Jobs that may run twice: writes were lost, or a publish was repeated too late."""
+        """Jobs that were acked early: they may be over while they are here."""
         self.pending: set[str] = set()
         self.doubtful: set[str] = set()
         """What the last call was about, of those that failed in the middle."""
@@ -168,7 +136,7 @@ class World:
             name: Limits(
                 concurrency=limits.get(name),
                 weight=choose((1.0, 1.0, 3.0)),
-                parent=GROUP if name in WORKSPACES[:2] else None,
+                parent=GROUP if name in IN_GROUP else None,
             )
             for name in WORKSPACES
         }
@@ -177,7 +145,7 @@ class World:
         total = Limits(concurrency=limits["total"], capacity=200)
         stored = StoredLimits(total=total, workspaces=workspaces, queues=queues, tasks=tasks)
         self.store.configure(stored, authoritative=True)
-        for name in WORKSPACES[:2]:
+        for name in IN_GROUP:
             placed = Placed("core", name, "s", "t1", {})
             placed.put(self.store, Schedule(every=EVERY_SECONDS, catch_up="all"), PUT_BY_CALL)
         return limits
@@ -445,42 +413,11 @@ class World:
 
     # What must hold
 
-    def note(self, text: str) -> None:
-        """Remember what happens."""
-        self.trace.append(f"{self.now:9.2f}  {text}")
-
-    def require(self, holds: object, said: str) -> None:
-        """Raise an error unless a promise holds."""
-        if not holds:
-            raise BrokenError(said)
-
-    def _live(self) -> Iterator[Run]:
-        """Runs whose workers have every right to go on."""
-        for process in self.processes:
-            for run in process.runs.values():
-                if self.now < run.deadline and not (run.old or run.is_over):
-                    yield run
-
     def _begin(self, process: Process, run: Run) -> None:
         job, fence = run.lease.job, run.lease.fence
-        self.note(
-            f"{process.owner} begins {job.id} of {job.workspace} {job.queue} {job.task} {fence}"
-        )
-        self.require(fence not in self.fences, f"fence {fence} was given twice")
-        self.fences.add(fence)
         self.latest[job.id] = max(fence, self.latest.get(job.id, 0))
-        if self.now >= run.deadline - MARGIN_SECONDS:
-            return  # as `may_begin`: the lease ends by itself
-        live = [*self._live()]
-        if job.id not in self.loose:
-            self.require(job.id not in self.done, f"{job.id} runs although it is done")
-            beside = [one for one in live if one.lease.job.id == job.id]
-            self.require(not beside, f"{job.id} runs beside itself")
-        process.runs[fence] = run
-        for scope in run.scopes:
-            n = 1 + sum(scope in one.scopes for one in live)
-            most = self.limits.get(scope, n)
-            self.require(n <= most, f"{job.id} is one of {n} in {scope}, where {most} may run")
+        if not self.begin(process, run):
+            return
         if job.id.startswith("tick"):
             _, workspace, at, _ = job.id.split()
             ids = self.ticks[workspace, float(at)]
@@ -494,30 +431,21 @@ class World:
             return
         if value is None:
             if run and not run.is_over:
-                self._require_may_lose(run, about)
+                self.require_may_lose(run, is_doubtful=about in self.doubtful)
             return
         is_stale = lease.fence < self.latest[job_id]
         self.require(not is_stale, f"an earlier run of {job_id} has kept a step")
         kept = self.values.setdefault(job_id, value)
         self.require(value == kept, f"the step of {job_id} has two values")
 
-    def _require_may_lose(self, run: Run, about: str) -> None:
-        """A worker was told that a lease is lost: its time is over, or the call is doubtful."""
-        job_id = run.lease.job.id
-        is_right = self.now < run.deadline and not run.old and job_id not in self.loose
-        is_told = not is_right or about in self.doubtful
-        self.require(is_told, f"{job_id} lost a lease that was renewed")
-
     def _end(self, process: Process, run: Run, how: str, about: str = "") -> None:
         job_id, fence = run.lease.job.id, run.lease.fence
         self.note(f"{process.owner} ends {job_id} {fence}: {how}")
         if how == "lost":
-            self._require_may_lose(run, about)
+            self.require_may_lose(run, is_doubtful=about in self.doubtful)
         process.runs.pop(fence, None)
         if how == "done":
-            is_twice = job_id in self.done and job_id not in self.loose
-            self.require(not is_twice, f"two ends of {job_id} count")
-            self.done.add(job_id)
+            self.count_end(job_id)
             self.over.add(job_id)
 
     # Faults
@@ -550,7 +478,7 @@ class World:
         """No worker can renew; so leases outlive an outage that is longer than half of them."""
         self.away_until = self.now + seconds
         self.note(f"the store is away until {self.away_until:.2f}")
-        for run in self._live():
+        for run in self.live():
             if seconds > LEASE_SECONDS / 2 and not run.is_spared:
                 run.deadline, run.is_spared = self.away_until + LEASE_SECONDS, True
 
@@ -620,18 +548,8 @@ class World:
         next(self.random.choice([*awake, *(() if self.is_calm else self.others)]))
         self._disturb()
 
-    def play(self, steps: int) -> None:
-        """Make this many steps; then the faults end, and everything that is left must run."""
-        before = random.getstate()
-        random.seed(self.seed)  # what the store draws by itself
-        try:
-            for _ in range(steps):
-                self.step()
-            self._drain()
-        finally:
-            random.setstate(before)
-
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Let the faults end: everything that is left must run, and no tick be lost."""
         self.is_calm, self.late = True, []
         self.note("the faults end")
         self.processes.append(self._process())
@@ -643,7 +561,7 @@ class World:
                 self.step()
         lost = self.must - self.over
         self.require(not lost, f"jobs are lost: {sorted(lost)}")
-        for workspace in WORKSPACES[:2]:
+        for workspace in IN_GROUP:
             found = sorted(at for name, at in self.ticks if name == workspace)
             between = [b - a for a, b in pairwise(found)]
             missed = [seconds for seconds in between if seconds != EVERY_SECONDS]
