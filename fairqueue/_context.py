@@ -237,7 +237,7 @@ def enter_run(job: JobContext) -> Any:
 def leave_run(entered: Any) -> None:
     """The job does not run here any more."""
     job, job_token, workspace_token = entered
-    if job is not None:  # None: code of a test, outside the job around it
+    if job is not None:  # a test may enter no job, to be outside the one around it
         job.ended = True
     _workspace.reset(workspace_token)
     _job.reset(job_token)

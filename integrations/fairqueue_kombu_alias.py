@@ -104,7 +104,7 @@ def _load_before(owner: Any, name: str) -> None:
     """Let the first call of this method load the transport, which puts its own in place."""
     method = getattr(owner, name)
     if hasattr(method, "of_celery"):
-        return  # it does so for another app, or the transport's is in place
+        return  # another app waits for its first call, or the transport has replaced it
 
     @functools.wraps(method)
     def load_first(self: Any, *args: Any, **options: Any) -> Any:

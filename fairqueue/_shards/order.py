@@ -116,7 +116,7 @@ class EmptyShards:
         self._until.pop(shard, None)
 
     def hasten(self) -> None:
-        """The worker waits for no wake-up now: each shard is asked again once it is old."""
+        """Ask each shard again within a second: a worker without a free slot takes no wake-up."""
         soon = monotonic() + OLD_SECONDS
         for shard, (queues, until) in self._until.items():
             self._until[shard] = queues, min(until, soon)

@@ -53,7 +53,7 @@ class Publication(NewJob):
     is_child: bool = False
     """The task that runs here sends it with ``step.send``, maybe again."""
     canvas: str | None = None
-    """The group or chord to which it belongs; a batch admits it with a group of its own."""
+    """The id of its group or chord; ``group`` is another one where a batch sends it."""
 
 
 def next_delivery_tag() -> str:

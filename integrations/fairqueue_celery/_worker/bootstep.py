@@ -208,8 +208,8 @@ def _was_dropped(held: HeldLease) -> bool:
 def _consume(bucket: Any, tokens: int, *, returned: bool) -> bool:
     """Take the tokens of a job, if they are there.
 
-    One that was given back until its turn may come some milliseconds early, and would lose its
-    turn: it begins up to half a token early, and the bucket owes the rest.
+    A job that was given back until its turn may come some milliseconds early. So that it keeps its
+    turn, it begins up to half a token early, and the bucket owes the rest.
     """
     if returned and bucket.can_consume(tokens / 2):
         bucket._tokens -= tokens / 2  # noqa: SLF001 - may be less than none

@@ -113,7 +113,7 @@ def test_the_first_group_of_a_process_is_admitted_whole(
 
 
 def test_each_app_of_a_process_publishes_the_short_way() -> None:
-    """Also one that reads its settings when the transport is there."""
+    """Also an app that reads its settings after the transport was loaded."""
     out = run(
         "import celery\n"
         "from fairqueue_celery._channel.direct import producer_of\n"

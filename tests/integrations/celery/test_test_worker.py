@@ -72,7 +72,7 @@ def test_an_expired_job_is_revoked(app: Celery) -> None:
 
 
 def test_a_process_whose_worker_has_ended_is_none(app: Celery) -> None:
-    """A publish may wait for room there, and be buffered, also while the worker is still known."""
+    """Its publishes wait for room, and are buffered, though the ended worker is still in memory."""
     with working(app) as worker:
         wait_for(lambda: pool.worker() is worker)
     assert not pool.is_worker()
