@@ -301,7 +301,7 @@ class FairQueue(Operators):
         check_queues(queues, n)
         self._connected()
         if n > 0:
-            self._own_limits.restore_if_lost(self._claimer.answering)
+            self._own_limits.restore_if_lost(lambda: self._claimer.answering)
         waits = has_waiter or wait_seconds > 0
         claimed = self._claimer.claim(queues, n, finishes, has_waiter=waits, acks_early=acks_early)
         if not claimed.leases and wait_seconds > 0 and n > 0:

@@ -118,11 +118,12 @@ class Claimers:
         need not be reported again.
         """
         with self._exclusive():
+            there = self.answering
             if n > 0:
                 with self._forgiving():
-                    self.presence.before_claim(queues, self.answering, self._name)
+                    self.presence.before_claim(queues, there, self._name)
             with suppress(FairQueueError):
-                self._store.look(self.answering)
+                self._store.look(there)
                 self._grow()
             found = self._results
             found.old, found.leases = found.old + found.leases, ()

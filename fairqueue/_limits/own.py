@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 
 from fairqueue._settings import Settings
@@ -67,14 +67,14 @@ class OwnLimits:
             more,
         )
 
-    def restore_if_lost(self, shards: Sequence[Store]) -> None:
+    def restore_if_lost(self, answering: Callable[[], Sequence[Store]]) -> None:
         """Now and then, store a worker's limits again if the store has lost them.
 
-        ``shards``: those that answer; one of several that does not must not stop the others.
+        Only on shards that answer: one of several that does not must not stop the others.
         """
         if self._check is not None and self._check.passes():
             with suppress(StoreUnavailable) if len(self._store.shards) > 1 else nullcontext():
-                each(shards, self._restore_on)
+                each(answering(), self._restore_on)
 
     def _restore_on(self, shard: Store) -> None:
         if shard.has_limits():

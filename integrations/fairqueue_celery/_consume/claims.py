@@ -25,6 +25,9 @@ FREES_WORK_SECONDS = 1.0
 """An end waits for no job for so long after one has let a waiting job run, as a limit's slot does.
 """
 
+ARM_AFTER_SECONDS = 0.0005
+"""In an event loop a wait begins so long after a delivery, which the pool writes meanwhile."""
+
 LOOK_AT_STARTING_SECONDS = 0.02
 """How often a pool is asked whether all of its processes are up."""
 
@@ -88,6 +91,9 @@ class Claims:
         self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
         self.waiting = False
         """The store had no job for us: claim again when the waiter's time is up."""
+        self.arms_later = False
+        """Its owner's loop writes deliveries to the pool after the step."""
+        self._unarmed: tuple[float, float] | None = None  # when a wait begins; its seconds
         self._overfull = False
         self._frees_work_until = 0.0
         self._is_leaving = False
@@ -172,16 +178,15 @@ class Claims:
         self._core.endings.flush()
         if self.pool is not self:  # a consumer runs nothing that could be ended
             self._end_runs()
-        if self.waiting and time.monotonic() >= self._waiter.answered_by:
-            logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
-            self.stop_waiting()
+        if self.waiting:
+            self._look_at_wait()
         with self._call_lock:
             delivered = self._deliver_ahead(most)
             if self._call_is_due():
                 seconds = self._call()
                 delivered += self._deliver_ahead(None if most is None else most - delivered)
                 if seconds is not None and self.queues:
-                    self._wait(seconds)  # behind the delivery, which a job waits for
+                    self._wait(seconds, is_later=self.arms_later and delivered > 0)
             return delivered > 0
 
     def _end_runs(self) -> None:
@@ -317,6 +322,8 @@ class Claims:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
         if self._is_leaving or self._call_is_due():
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
+        if self._unarmed is not None:
+            return max(0.0, self._unarmed[0] - time.monotonic())
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
         if not self.waiting and self.pool is not self and is_starting(self.pool):
@@ -331,7 +338,23 @@ class Claims:
 
     # Waiting
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, *, is_later: bool) -> None:
+        if is_later:
+            self.waiting, self._unarmed = True, (time.monotonic() + ARM_AFTER_SECONDS, seconds)
+        else:
+            self._arm(seconds)
+
+    def _look_at_wait(self) -> None:
+        if self._unarmed is not None:
+            begins, seconds = self._unarmed
+            if time.monotonic() >= begins:
+                self._arm(seconds)
+        elif time.monotonic() >= self._waiter.answered_by:
+            logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
+            self.stop_waiting()
+
+    def _arm(self, seconds: float) -> None:
+        self.waiting, self._unarmed = False, None
         if self._waiter is None:
             self._waiter = self._core.waiter(self.queues)
         self._waiter.arm(seconds)
@@ -339,8 +362,8 @@ class Claims:
         self.waiting = True
 
     def fileno(self) -> int | None:
-        """Readable when the wait is over; None: not waiting."""
-        return self._waiter.fileno() if self.waiting else None
+        """Readable when the wait is over; None: not waiting, or not yet armed."""
+        return self._waiter.fileno() if self.waiting and self._unarmed is None else None
 
     def wake(self) -> None:
         """The wait is over. Even a busy consumer claims: the wake-up may be meant for another."""
@@ -352,7 +375,7 @@ class Claims:
         """End the wait; a wake-up that came meanwhile is passed on."""
         waiter, self._waiter = self._waiter, None
         watched, self._watched = self._watched, None
-        self.waiting = False
+        self.waiting, self._unarmed = False, None
         if waiter is None:
             return
         if self.closing is not None and watched is not None:

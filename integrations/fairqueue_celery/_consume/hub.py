@@ -42,6 +42,7 @@ class HubDriver:
             self._claims.append(claims)
         claims.changed = self._changed
         claims.closing = self._unwatch
+        claims.arms_later = True
         self._schedule(0.0)
 
     # Scheduling
@@ -124,6 +125,7 @@ class HubDriver:
         """Let go of the loop."""
         for claims in self._claims:
             claims.changed = claims.closing = None
+            claims.arms_later = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -266,6 +267,41 @@ def test_a_wait_that_is_never_answered_is_given_up(
         hub.close()
 
     assert len(got) == 1
+
+
+def test_a_wait_begins_after_the_delivery_is_written(
+    connection: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job waits for the pool's write; nothing waits for the command that arms the next wait."""
+    arm, hub, (reader, writer) = RedisWaiter.arm, Hub(), os.pipe()
+    seen: list[str] = []
+
+    def write() -> None:
+        seen.append("written")
+        hub.remove_writer(writer)
+
+    def deliver(_body: Any, message: Any) -> None:
+        seen.append("delivered")
+        hub.add_writer(writer, write)
+        message.ack()
+
+    def armed(self: RedisWaiter, seconds: float) -> None:
+        seen.append("armed")
+        arm(self, seconds)
+
+    monkeypatch.setattr(RedisWaiter, "arm", armed)
+    connection.default_channel.claims.took(0.001)  # jobs are short: it claims several at once
+    with Consumer(connection, [queue], callbacks=[deliver]):
+        connection.register_with_event_loop(hub)
+        turn(hub, lambda: bool(seen))
+        seen.clear()
+        fill(connection, queue, 1)
+        turn(hub, lambda: "armed" in seen)
+        hub.close()
+    os.close(reader)
+    os.close(writer)
+
+    assert seen == ["delivered", "written", "armed"]
 
 
 def test_a_cancelled_consumer_waits_for_no_server(
