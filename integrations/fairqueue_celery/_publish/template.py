@@ -46,8 +46,8 @@ HOLES = re.compile(f'"{HOLE}([a-z_]+)"')
 Apply = Callable[..., Any]
 
 
-def adapt(task_class: Any, producer_of: Callable[[Any], Any]) -> None:
-    """Let calls inside a batch be filled in; others have the producer of their task's app."""
+def adapt(task_class: Any) -> None:
+    """Let calls inside a batch be filled in."""
     own: Apply = task_class.apply_async
 
     @wraps(own)
@@ -55,12 +55,8 @@ def adapt(task_class: Any, producer_of: Callable[[Any], Any]) -> None:
         self: Any, args: Any = None, kwargs: Any = None, *more: Any, **options: Any
     ) -> Any:
         batch = batches.active
-        if more:
+        if more or batch is None:
             return own(self, args, kwargs, *more, **options)
-        if batch is None:
-            if options.get("producer") is None:
-                options["producer"] = producer_of(self.app)
-            return own(self, args, kwargs, **options)
         return _apply(batch, own, self, args or (), kwargs or {}, options)
 
     apply_async.adapted_by_fairqueue = True  # type: ignore[attr-defined]

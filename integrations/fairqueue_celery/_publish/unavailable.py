@@ -18,6 +18,8 @@ NOT_INLINE = frozenset(
     {"countdown", "eta", "expires", "group_id", "chord", "chain", "link", "link_error"}
 )
 """Options of a call that does more than to run a task once, now."""
+PRODUCERS = ("producer", "publisher", "connection")
+"""Options of a call that name its producer."""
 
 
 class RunInline(OperationalError):
@@ -44,8 +46,13 @@ def run_inline_after(error: StoreUnavailable, settings: Settings) -> None:
         raise RunInline(str(error)) from error
 
 
-def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
-    """Let every call of an app with such a task or option do what that says."""
+def adapt(
+    app_class: Any, producer_of: Callable[[Any], Any], ran_inline: Callable[[Any], None]
+) -> None:
+    """Let every call of an app with such a task or option do what that says.
+
+    A call that names no producer has the one of its app.
+    """
     send_task = app_class.send_task
 
     @wraps(send_task)
@@ -55,6 +62,8 @@ def adapt(app_class: Any, ran_inline: Callable[[Any], None]) -> None:
         task = how.get("task_type") or self._tasks.get(name)
         option = how.pop(OPTION, None) or getattr(task, OPTION, None)
         _subscribe_late(self.backend.__class__)
+        if not more and not any(map(how.get, PRODUCERS)):
+            how["producer"] = producer_of(self)
         alone = not more and not any(map(how.get, NOT_INLINE))
         tokens = _option.set(option), _may_run.set(task is not None and alone)
         try:

@@ -30,8 +30,8 @@ def connect() -> None:
     from fairqueue_celery._worker import eager  # noqa: PLC0415
 
     eager.adapt(Task)
-    template.adapt(Task, producer_of)
-    unavailable.adapt(Celery, eager.ran_inline)
+    template.adapt(Task)
+    unavailable.adapt(Celery, producer_of, eager.ran_inline)
     batch.batch_groups(canvas, producer_of)
     batch.follow(signals.after_task_publish)
     batch.follow(signals.task_sent)
