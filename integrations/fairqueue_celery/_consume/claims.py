@@ -25,9 +25,6 @@ FREES_WORK_SECONDS = 1.0
 """An end waits for no job for so long after one has let a waiting job run, as a limit's slot does.
 """
 
-ARM_AFTER_SECONDS = 0.0005
-"""In an event loop a wait begins so long after a delivery, which the pool writes meanwhile."""
-
 LOOK_AT_STARTING_SECONDS = 0.02
 """How often a pool is asked whether all of its processes are up."""
 
@@ -91,9 +88,9 @@ class Claims:
         self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
         self.waiting = False
         """The store had no job for us: claim again when the waiter's time is up."""
-        self.arms_later = False
-        """Its owner's loop writes deliveries to the pool after the step."""
-        self._unarmed: tuple[float, float] | None = None  # when a wait begins; its seconds
+        self.is_written_later = False
+        """The pool gets what a step delivers after the step, and Redis is asked after that."""
+        self._unarmed: float | None = None  # seconds of a wait that the next step begins
         self._overfull = False
         self._frees_work_until = 0.0
         self._is_leaving = False
@@ -182,11 +179,11 @@ class Claims:
             self._look_at_wait()
         with self._call_lock:
             delivered = self._deliver_ahead(most)
-            if self._call_is_due():
+            if not (delivered and self.is_written_later) and self._call_is_due():
                 seconds = self._call()
                 delivered += self._deliver_ahead(None if most is None else most - delivered)
                 if seconds is not None and self.queues:
-                    self._wait(seconds, is_later=self.arms_later and delivered > 0)
+                    self._wait(seconds, is_later=self.is_written_later and delivered > 0)
             return delivered > 0
 
     def _end_runs(self) -> None:
@@ -320,10 +317,8 @@ class Claims:
 
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
-        if self._is_leaving or self._call_is_due():
+        if self._is_leaving or self._unarmed is not None or self._call_is_due():
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
-        if self._unarmed is not None:
-            return max(0.0, self._unarmed[0] - time.monotonic())
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
         if not self.waiting and self.pool is not self and is_starting(self.pool):
@@ -340,15 +335,13 @@ class Claims:
 
     def _wait(self, seconds: float, *, is_later: bool) -> None:
         if is_later:
-            self.waiting, self._unarmed = True, (time.monotonic() + ARM_AFTER_SECONDS, seconds)
+            self.waiting, self._unarmed = True, seconds
         else:
             self._arm(seconds)
 
     def _look_at_wait(self) -> None:
         if self._unarmed is not None:
-            begins, seconds = self._unarmed
-            if time.monotonic() >= begins:
-                self._arm(seconds)
+            self._arm(self._unarmed)
         elif time.monotonic() >= self._waiter.answered_by:
             logger.warning("Redis left a wait for jobs unanswered; claiming over a new connection")
             self.stop_waiting()

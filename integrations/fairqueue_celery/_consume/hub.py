@@ -2,7 +2,8 @@
 
 Whatever may change what is due (an ack, an end, a wake-up) schedules one step on the loop's timer.
 Timers fire after the acks that Celery has queued and before the pool looks for jobs to write to
-its processes, so what a step delivers is on its way in the same turn of the loop.
+its processes, so what a step delivers is on its way in the same turn of the loop. What is to be
+asked of Redis then waits until that is written.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease
 
+WRITE_SECONDS = 0.0005
+"""After that a delivery is written in any case."""
+
 RETRY_SECONDS = 0.1
 """After an error that the event loop logs, and goes on."""
 
@@ -29,7 +33,7 @@ class HubDriver:
         self._thread = threading.get_ident()
         self._claims: list[Claims] = []
         self._timer: Any = None
-        self._due = 0.0
+        self._due = self._written_by = 0.0
         self._readers: dict[int, Claims] = {}
         self._pipe_reader, self._pipe_writer = os.pipe()
         os.set_blocking(self._pipe_reader, False)
@@ -42,7 +46,7 @@ class HubDriver:
             self._claims.append(claims)
         claims.changed = self._changed
         claims.closing = self._unwatch
-        claims.arms_later = True
+        claims.is_written_later = True
         self._schedule(0.0)
 
     # Scheduling
@@ -60,7 +64,8 @@ class HubDriver:
         """Deliver to the process that is free now; return when the next step is due."""
         if held.owner is None or held.owner not in self._claims:
             return 0.0
-        held.owner.deliver_next()
+        if held.owner.deliver_next():
+            self._written_by = time.monotonic() + WRITE_SECONDS
         return held.owner.due_in() or 0.0
 
     def _end_poll(self) -> None:
@@ -69,10 +74,14 @@ class HubDriver:
 
     def _woken(self, *_: object) -> None:
         os.read(self._pipe_reader, 4096)
+        self._written_by = 0.0
         self._schedule(0.0)
 
     def _schedule(self, delay: float) -> None:
         due = time.monotonic() + delay
+        if due < self._written_by:
+            self._end_poll()  # the loop's next timers fire after it has written
+            return
         if self._timer is not None:
             if self._due <= due:
                 return
@@ -91,7 +100,8 @@ class HubDriver:
 
     def _step(self, claims: Claims) -> None:
         try:
-            claims.step()
+            if claims.step():
+                self._written_by = time.monotonic() + WRITE_SECONDS
         except BaseException:
             self._schedule(RETRY_SECONDS)  # a lost connection stops this driver before that
             raise
@@ -125,7 +135,7 @@ class HubDriver:
         """Let go of the loop."""
         for claims in self._claims:
             claims.changed = claims.closing = None
-            claims.arms_later = False
+            claims.is_written_later = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

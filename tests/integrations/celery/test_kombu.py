@@ -269,12 +269,13 @@ def test_a_wait_that_is_never_answered_is_given_up(
     assert len(got) == 1
 
 
-def test_a_wait_begins_after_the_delivery_is_written(
+def test_redis_is_asked_after_a_delivery_is_written(
     connection: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job waits for the pool's write; nothing waits for the command that arms the next wait."""
-    arm, hub, (reader, writer) = RedisWaiter.arm, Hub(), os.pipe()
+    """A job waits for the pool's write, and nothing for the next claim or wait."""
+    claim, arm, hub, (reader, writer) = FairQueue.claim, RedisWaiter.arm, Hub(), os.pipe()
     seen: list[str] = []
+    messages: list[Any] = []
 
     def write() -> None:
         seen.append("written")
@@ -282,26 +283,35 @@ def test_a_wait_begins_after_the_delivery_is_written(
 
     def deliver(_body: Any, message: Any) -> None:
         seen.append("delivered")
+        messages.append(message)
         hub.add_writer(writer, write)
-        message.ack()
+
+    def claimed(self: FairQueue, *queues: Any, **options: Any) -> Any:
+        seen.append("claimed")
+        return claim(self, *queues, **options)
 
     def armed(self: RedisWaiter, seconds: float) -> None:
         seen.append("armed")
         arm(self, seconds)
 
+    monkeypatch.setattr(FairQueue, "claim", claimed)
     monkeypatch.setattr(RedisWaiter, "arm", armed)
     connection.default_channel.claims.took(0.001)  # jobs are short: it claims several at once
-    with Consumer(connection, [queue], callbacks=[deliver]):
+    fill(connection, queue, 2)
+    with Consumer(connection, [queue], callbacks=[deliver], prefetch_count=1):
         connection.register_with_event_loop(hub)
-        turn(hub, lambda: bool(seen))
-        seen.clear()
-        fill(connection, queue, 1)
         turn(hub, lambda: "armed" in seen)
+        first, seen[:] = seen[:], []
+        messages[0].ack()
+        turn(hub, lambda: "claimed" in seen)
+        messages[1].ack()
+        turn(hub, lambda: False, seconds=0.1)
         hub.close()
     os.close(reader)
     os.close(writer)
 
-    assert seen == ["delivered", "written", "armed"]
+    assert first == ["claimed", "delivered", "written", "armed"]
+    assert seen[:3] == ["delivered", "written", "claimed"]
 
 
 def test_a_cancelled_consumer_waits_for_no_server(
