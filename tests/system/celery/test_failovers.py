@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import kombu
 import pytest
 import redis
 from kombu.exceptions import OperationalError
@@ -79,8 +78,8 @@ def _send_until_accepted(publisher: Any, n: int) -> set[type[Exception]]:
 
 
 def _ask_for_control(shop: Any, publisher: Any, worker: Any) -> None:
-    """An older kombu does not repeat a broadcast: each of its connections is refused once."""
-    for _ in range(0 if kombu.VERSION >= (5, 4) else 2):
+    """Each of the connections of broadcasts, which were idle, is refused once."""
+    for _ in range(2):
         with suppress(redis.ConnectionError):
             shop.control(publisher, worker)
     shop.control(publisher, worker)
