@@ -25,16 +25,15 @@ class FairQueueBackend(RedisBackend):
 
     def __new__(cls, app: Any = None, url: str | None = None, **_others: Any) -> Any:
         """Make one; for ``fairqueue+memory://`` it is Celery's cache in memory."""
-        if url and read_url(url).memory:
+        if url and read_url(url).scheme == "memory":
             return CacheBackend(app=app, backend="memory")
         return super().__new__(cls)
 
     def __init__(self, *args: Any, url: str | None = None, **kwargs: Any) -> None:
         given = url or kwargs.pop("host", None)
-        address = read_url(given, tls=self.by_tls_scheme) if given else Address()
-        self._address = address._replace(others=())
+        self._address = read_url(given, tls=self.by_tls_scheme) if given else Address()
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
-        if self._address.cluster is not None:  # all keys of a result need one slot
+        if self._address.scheme == "redis+cluster":  # all keys of a result need one slot
             tag = f"{{{self._namespace}}}".encode()
             for name in ("task_keyprefix", "group_keyprefix", "chord_keyprefix"):
                 setattr(self, name, tag + getattr(self, name))
@@ -45,7 +44,7 @@ class FairQueueBackend(RedisBackend):
         return str(self._address.query.get("namespace", default))
 
     def _get_pool(self, **params: Any) -> Any:
-        if self._address.sentinels is not None or self._address.cluster is not None:
+        if self._address.is_resolved:
             return self._resolving_pool(params)
         chosen = params.pop("connection_class", redis.Connection)
         return super()._get_pool(connection_class=following_primary(chosen), **params)
@@ -53,8 +52,8 @@ class FairQueueBackend(RedisBackend):
     def _resolving_pool(self, params: dict[str, Any]) -> Any:
         """Of the server that is found at each connect, with the options of the result backend."""
         options = {**self._address.query, **self.app.conf.result_backend_transport_options}
-        of_sentinels = sentinel_options(options) if self._address.sentinels else {}
         address, chosen = self._address, params.get("connection_class")
+        of_sentinels = sentinel_options(options) if address.scheme == "redis+sentinel" else {}
         if chosen is not None and issubclass(chosen, redis.SSLConnection) and address.tls is None:
             address = address._replace(tls={"ssl_cert_reqs": "required"})
         of_one = {"host", "port", "db", "connection_class"}
@@ -75,12 +74,11 @@ def stock_url(url: str) -> str:
 
     For ``fairqueue+socket:///path`` Celery passes ``socket:///path``.
     """
-    address = read_url(url)._replace(others=())
-    if address.sentinels is not None or address.cluster is not None:
+    address = read_url(url)
+    if address.is_resolved:
         return f"redis://looked-for/{address.db}"
     query = {
         name: text for name, text in address.query.items() if name not in Settings.model_fields
     }
-    if address.path is not None:
-        query.update({"virtual_host": address.db} if address.db != "0" else {})
-    return address.core_url(query).replace("unix://", "socket://", 1)
+    first = address._replace(hosts=address.hosts[:1])
+    return first.core_url(query).replace("unix://", "socket://", 1)

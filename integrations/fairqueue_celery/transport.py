@@ -40,7 +40,7 @@ class Transport(stock.Transport):
         """Make one; kombu takes the same class for ``fairqueue+memory://``, which has its own."""
         signals.connect()
         check_failover_urls(client)
-        if read_address(client).memory:
+        if read_address(client).scheme == "memory":
             return memory.Transport(client, **kwargs)
         return super().__new__(cls)
 
@@ -50,15 +50,14 @@ class Transport(stock.Transport):
         join_sentinels(client)
         address = self._address = read_address(client)
         hide_login(client, address)
-        of_sentinels = address.sentinels is not None
+        of_sentinels = address.scheme == "redis+sentinel"
         settings, stock_options = split_options(
             client.transport_options or {}, address.query, of_sentinels=of_sentinels
         )
         super().__init__(ParsedClient(client, address, stock_options), **kwargs)
-        core_options = client_options(stock_options, tcp=address.path is None)
+        core_options = client_options(stock_options, tcp=address.scheme != "unix")
         asked = sentinel_options(stock_options) if of_sentinels else {}
-        core_url = address.core_url({**core_options, **address.client_db, **asked})
-        self.broker = shared_broker(core_url, settings)
+        self.broker = shared_broker(address.core_url({**core_options, **asked}), settings)
         self.cycle = Poller(self)
         self.driver: HubDriver | None = None
 
@@ -78,7 +77,7 @@ class Transport(stock.Transport):
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002, FBT001, FBT002
         """Several hosts in a URL, which kombu cannot read; other URLs it shows itself."""
         address = self._address
-        if not (address.sentinels or address.cluster or address.others):
+        if not address.is_resolved and len(address.hosts) < 2:  # noqa: PLR2004
             raise NotImplementedError
         shown = address.core_url({}).partition("?")[0].replace("redis", "fairqueue", 1)
         return shown if include_password else mask_password(shown)

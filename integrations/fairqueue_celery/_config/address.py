@@ -18,146 +18,98 @@ from fairqueue import ConfigurationError
 CERT_REQS = {ssl.CERT_NONE: "none", ssl.CERT_OPTIONAL: "optional", ssl.CERT_REQUIRED: "required"}
 ENCODED = "in a user or password '/', '?', '#', '@' and ';' must be percent-encoded"
 TLS_SCHEMES = frozenset({"fairqueues", "rediss"})
+KINDS = {
+    "cluster": "redis+cluster",
+    "memory": "memory",
+    "sentinel": "redis+sentinel",
+    "socket": "unix",
+    "unix": "unix",
+}
+"""The core's schemes for those behind ``fairqueue+``; any other is that of a Redis."""
 
 
 class Address(NamedTuple):
-    """One Redis."""
+    """Where a broker is."""
 
-    host: str | None = None
-    port: int | None = None
-    others: tuple[str, ...] = ()
-    """More servers, ``host:port``, on which fairqueue has shards; kombu uses the first one."""
+    scheme: str = "redis"
+    """Of the core's URL, as without TLS."""
+    hosts: tuple[str, ...] = ()
+    """As in a URL. Of several Redis servers, each of which has shards, kombu uses the first."""
+    path: str = "/0"
+    """Of a unix socket; else the service of Sentinels, if the URL names it, and the database."""
     user: str | None = None
     password: str | None = None
     db: str = "0"
-    path: str | None = None
-    """Of a unix socket."""
-    memory: bool = False
-    sentinels: str | None = None
-    """Hosts of Sentinels, separated by commas."""
-    service: str | None = None
-    """What they call the primary."""
-    cluster: str | None = None
-    """Hosts of nodes of a Cluster, separated by commas."""
     tls: Mapping[str, Any] | None = None
     query: Mapping[str, str] = MappingProxyType({})
     """The URL's query, without what is about TLS."""
 
     def core_url(self, options: Mapping[str, Any]) -> str:
         """The core's URL, with ``options`` for the client in its query."""
-        if self.memory:
-            return f"memory://{quote(self.host or '', safe='')}"
-        query = urlencode({**options, **_tls_query(self.tls)})
-        return self._without_query() + (f"?{query}" if query else "")
-
-    def _without_query(self) -> str:
-        login = _login(self.user, self.password)
-        if self.path is not None:
-            return f"unix://{login}{quote(self.path)}"
-        scheme = "rediss" if self.tls is not None else "redis"
-        return f"{scheme}{self.kind}://{login}{self.place}"
+        of_socket = {"db": self.db} if self.scheme == "unix" and self.db != "0" else {}
+        of_tls = {name: str(value) for name, value in (self.tls or {}).items() if value is not None}
+        query = urlencode({**options, **of_socket, **of_tls})
+        scheme = self.scheme if self.tls is None else self.scheme.replace("redis", "rediss")
+        where = f"{_login(self.user, self.password)}{','.join(self.hosts)}{self.path}"
+        return f"{scheme}://{where}" + (f"?{query}" if query else "")
 
     @property
-    def kind(self) -> str:
-        """What its scheme ends in."""
-        if self.sentinels is not None:
-            return "+sentinel"
-        return "" if self.cluster is None else "+cluster"
-
-    @property
-    def place(self) -> str:
-        """The hosts and the path of its URL."""
-        if self.sentinels is not None:
-            return f"{self.sentinels}/{self.path_of_service}"
-        hosts = ",".join(self.servers) if self.cluster is None else self.cluster
-        return f"{hosts}/{self.db}"
-
-    @property
-    def servers(self) -> list[str]:
-        """Each as ``host:port``, the first one and the others."""
-        host = self.host or "localhost"
-        shown = f"[{host}]" if ":" in host else quote(host, safe="")
-        return [f"{shown}:{self.port or 6379}", *self.others]
-
-    @property
-    def path_of_service(self) -> str:
-        """The service and the database; without a service, an option names it."""
-        return f"{quote(self.service, safe='')}/{self.db}" if self.service else self.db
-
-    @property
-    def client_db(self) -> dict[str, str]:
-        """The database of a unix socket, whose URL's path cannot name it."""
-        return {"db": self.db} if self.path is not None and self.db != "0" else {}
+    def is_resolved(self) -> bool:
+        """Whether Sentinels or a Cluster say which server it is."""
+        return self.scheme in {"redis+sentinel", "redis+cluster"}
 
 
 def read_address(client: Any) -> Address:
     """Read a kombu connection, which holds a whole URL or its parts."""
     hostname = client.hostname or ""
     if "://" in hostname:
-        return _from_url(hostname, client)
-    scheme = client.transport_cls if isinstance(client.transport_cls, str) else ""
-    if scheme.endswith("+socket"):
-        return Address(user=client.userid, password=client.password, path=_rooted(client))
-    if scheme.endswith("+memory"):
-        return Address(memory=True)
-    return Address(
-        host=hostname or None,
-        port=client.port,
-        user=client.userid,
-        password=client.password,
-        db=_database(client.virtual_host),
-        tls=_tls(scheme, client.ssl, {}),
-    )
+        return _read(hostname, client)
+    scheme = client.transport_cls if isinstance(client.transport_cls, str) else "fairqueue"
+    host = f"[{hostname}]" if ":" in hostname else quote(hostname, safe="")
+    port = f":{client.port}" if client.port else ""
+    path = quote(str(client.virtual_host or "").lstrip("/"))
+    return _read(f"{scheme}://{host}{port}/{path}", client)
 
 
 def read_url(url: str, *, tls: bool = False) -> Address:
     """Read a URL; ``tls``: its scheme, which is not in it, asks for TLS."""
-    return _from_url(url, SimpleNamespace(userid=None, password=None, ssl=tls))
+    return _read(url, SimpleNamespace(userid=None, password=None, ssl=tls, transport_cls=""))
 
 
-def _rooted(client: Any) -> str:
-    return "/" + str(client.virtual_host or "").lstrip("/")
-
-
-def _from_url(url: str, client: Any) -> Address:
+def _read(url: str, client: Any) -> Address:
     parts = _split(url)
-    scheme = parts.scheme.removeprefix("fairqueue+")
+    scheme = KINDS.get(parts.scheme.rpartition("+")[2], "redis")
+    hosts, path = tuple(parts.netloc.rpartition("@")[2].split(",")), unquote(parts.path)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    tls_query = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
+    of_tls = {name: query.pop(name) for name in list(query) if name.startswith("ssl_")}
     user, password = query.pop("username", client.userid), query.pop("password", client.password)
-    login, at, hosts = parts.netloc.rpartition("@")
-    found = Address(
-        user=_decoded(parts.username) or user,
-        password=_decoded(parts.password) or password,
-        query=query,
-    )
+    login = _decoded(parts.username) or user, _decoded(parts.password) or password
     if scheme == "memory":
-        return Address(memory=True, host=_decoded(parts.hostname), query=query)
-    if scheme in {"sentinel", "cluster"}:
-        given = client.ssl or str(getattr(client, "transport_cls", "")) in TLS_SCHEMES
-        found = found._replace(tls=_tls(scheme, given, tls_query))
-        path = unquote(parts.path)
-        if scheme == "cluster":
-            return found._replace(cluster=hosts, db=_database(path))
-        first, _, second = path.strip("/").partition("/")  # a service, a database, or both
-        service, db = (first, second) if second or not first.isdecimal() else ("", first)
-        return found._replace(sentinels=hosts, service=service or None, db=_database(db))
-    if scheme in {"socket", "unix"}:
-        db = query.pop("virtual_host", query.pop("db", "0"))
-        return found._replace(path=unquote(parts.path), db=_database(db))
-    first, *others = hosts.split(",")
-    for other in others:
-        _port(parts._replace(netloc=other))
-        if not other:
-            raise ConfigurationError("the broker URL has a comma where no other host follows")
-    parts = parts._replace(netloc=f"{login}{at}{first}")
-    return found._replace(
-        host=_decoded(parts.hostname),
-        port=_port(parts),
-        others=tuple(others),
-        db=_database(unquote(parts.path)),
-        tls=_tls(scheme, client.ssl, tls_query),
-    )
+        return Address(scheme, hosts, path="", query=query)
+    if scheme == "unix":
+        db = _database(query.pop("virtual_host", query.pop("db", "0")))
+        return Address(scheme, (), quote(path), *login, db, query=query)
+    service = ""
+    if scheme == "redis+sentinel":  # a service, a database, or both
+        first, _, second = path.strip("/").partition("/")
+        service, path = (first, second) if second or not first.isdecimal() else ("", first)
+    elif scheme == "redis":
+        hosts = tuple(_host(parts._replace(netloc=host), len(hosts)) for host in hosts)
+    db = _database(path)
+    path = f"/{quote(service, safe='')}/{db}" if service else f"/{db}"
+    schemes = {parts.scheme.partition("+")[0], client.transport_cls}
+    is_secured = client.ssl or not TLS_SCHEMES.isdisjoint(schemes)
+    tls = _tls(client.ssl, of_tls) if is_secured or of_tls else None
+    return Address(scheme, hosts, path, *login, db, tls, query)
+
+
+def _host(parts: SplitResult, count: int) -> str:
+    """A server of a URL as ``host:port``; without others it may be the default one."""
+    port, host = _port(parts), _decoded(parts.hostname) or ""
+    if not host and count > 1:
+        raise ConfigurationError("the broker URL has a comma where no other host follows")
+    shown = f"[{host}]" if ":" in host else quote(host or "localhost", safe="")
+    return f"{shown}:{port or 6379}"
 
 
 def _split(url: str) -> SplitResult:
@@ -192,12 +144,9 @@ def _database(virtual_host: Any) -> str:
     return text
 
 
-def _tls(scheme: str, given: Any, query: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """TLS options, or None for plain TCP. Certificates are checked by default."""
-    if scheme not in TLS_SCHEMES and not given and not query:
-        return None
-    options = dict(given) if isinstance(given, Mapping) else {}
-    options.update(query)
+def _tls(given: Any, query: Mapping[str, str]) -> Mapping[str, Any]:
+    """TLS options. Certificates are checked by default."""
+    options = {**(given if isinstance(given, Mapping) else {}), **query}
     options["ssl_cert_reqs"] = _cert_reqs(options.get("ssl_cert_reqs", "required"))
     return options
 
@@ -212,10 +161,6 @@ def _cert_reqs(value: Any) -> str:
     return text
 
 
-def _tls_query(tls: Mapping[str, Any] | None) -> dict[str, str]:
-    return {name: str(value) for name, value in (tls or {}).items() if value is not None}
-
-
 def _login(user: str | None, password: str | None) -> str:
     if not user and not password:
         return ""
@@ -228,15 +173,16 @@ class ParsedClient:
     def __init__(self, client: Any, address: Address, options: Mapping[str, Any]) -> None:
         self._client = client
         self.transport_options = dict(options)
-        self.hostname = address.host
-        self.port = address.port
+        self.hostname, self.port = None, None
         self.userid = address.user
         self.password = address.password
         self.virtual_host = address.db
         self.ssl = dict(address.tls) if address.tls is not None else False
-        if address.path is not None:
-            login = _login(address.user, address.password)
-            self.hostname = f"socket://{login}{quote(address.path)}"
+        if address.scheme == "unix":
+            self.hostname = f"socket://{_login(address.user, address.password)}{address.path}"
+        elif address.scheme == "redis":
+            first = urlsplit(f"//{address.hosts[0]}")
+            self.hostname, self.port = _decoded(first.hostname), first.port
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
