@@ -6,11 +6,9 @@ atomically.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from celery import Celery
@@ -23,7 +21,7 @@ from fairqueue_celery._kombu_lists.adopt import (
     SpreadAdoption,
     as_job,
 )
-from fairqueue_celery._kombu_lists.lists import KombuLists, Layout
+from fairqueue_celery._kombu_lists.lists import KombuLists, Layout, parse
 from fairqueue_celery._kombu_lists.transfer import Transfer
 
 SUSPEND_SECONDS = 3600.0
@@ -137,30 +135,21 @@ def exported_lists(core: FairQueue, near: KombuLists) -> list[KombuLists]:
 
 
 class MoveIn:
-    """From kombu's lists at ``source`` into a core; ``near`` are the lists on that core's Redis.
-
-    With several shards there are none that are near.
-    """
+    """From kombu's lists at ``source`` into a core; ``near`` are the lists on that core's Redis."""
 
     def __init__(self, source: KombuLists, near: KombuLists, core: FairQueue) -> None:
         self._source, self._core = source, core
-        self._adoptions: list[Adoption] = [] if is_spread(core) else [Adoption(core, near)]
-        if is_spread(core) or not are_same(source, near):
-            self._adoptions.append(SpreadAdoption(core, source))
-
-    def _names(self, queues: Sequence[str]) -> list[str]:
-        found = {queue for adoption in self._adoptions for queue in adoption.lists.queues()}
-        return list(queues) or sorted(found)
+        is_near = not is_spread(core) and are_same(source, near)
+        self._adoption = (Adoption if is_near else SpreadAdoption)(core, source)
 
     def survey(self, holders: Sequence[str], queues: Sequence[str]) -> Moved:
         """What :meth:`run` would do."""
-        held = list(self._source.held())
+        source, held = self._source, list(self._source.held())
         found = Moved(holders=list(holders) if held else [])
-        every = [adoption.lists for adoption in self._adoptions]
-        for queue in self._names(queues):
-            found.queues[queue] = sum(lists.waiting(queue) for lists in every)
-            for message in chain.from_iterable(lists.messages(queue) for lists in every):
-                found.note(as_job(message, self._core))
+        for queue in queues or source.queues():
+            found.queues[queue] = source.waiting(queue)
+            for message in source.messages(queue):
+                found.note(as_job(parse(message), self._core))
         known = [one for one in held if one.queue and (not queues or one.queue in queues)]
         found.left_unknown = sum(one.queue is None for one in held)
         if holders:
@@ -169,21 +158,19 @@ class MoveIn:
         found.held = len(known)
         for one in known:
             found.queues[one.queue or ""] = found.queues.get(one.queue or "", 0) + 1
-            found.note(as_job(json.dumps(one.message).encode(), self._core))
+            found.note(as_job(one.message, self._core))
         return found
 
     def run(self, holders: Sequence[str], queues: Sequence[str], progress: Progress) -> Moved:
         """Move; what ``holders``, live workers, hold unacknowledged is left to them."""
         moved = Moved(holders=list(holders))
         self._core.jobs.suspend_imports(0)
-        for adoption in self._adoptions:
-            adoption.finish_earlier(partial(self._note, moved, progress))
+        self._adoption.finish_earlier(partial(self._note, moved, progress))
         self._restore(moved, queues)
-        for queue in self._names(queues):
+        for queue in queues or self._source.queues():
             note = partial(self._note, moved, progress, queue)
-            for adoption in self._adoptions:
-                while adoption.adopt(queue, most=10_000, progress=note):
-                    continue
+            while self._adoption.adopt(queue, most=10_000, progress=note):
+                continue
         return moved
 
     def _restore(self, moved: Moved, queues: Sequence[str]) -> None:

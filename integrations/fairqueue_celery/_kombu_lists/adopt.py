@@ -26,7 +26,13 @@ from fairqueue.adapters import (
 from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._kombu_lists.lists import KombuLists, Layout, is_task, parse, priority_of
 from fairqueue_celery._kombu_lists.transfer import Aside
-from fairqueue_celery._publish.publish import describe_foreign
+from fairqueue_celery._publish.publish import (
+    are_headers,
+    foreign_call,
+    json_body,
+    seconds_until,
+    workspace_or_default,
+)
 
 logger = logging.getLogger("fairqueue_celery.adopt")
 
@@ -59,22 +65,26 @@ class Adopted:
         return {name: value for name, value in vars(self).items() if name != "was_read"}
 
 
-def as_job(message: bytes, core: FairQueue, start: str | None = None) -> Adopted:
-    """What the core needs to know of a message. A body is decoded only if it is JSON.
+def as_job(message: Any, core: FairQueue, start: str | None = None) -> Adopted:
+    """What the core needs to know of a parsed message. A body is decoded only if it is JSON.
 
     ``start`` begins the job's id, by default at random.
     """
-    found, start = parse(message), start or new_job_id()
-    if not is_task(found):
+    start = start or new_job_id()
+    if not is_task(message):
         return Adopted(start)  # the worker that gets it says what is wrong
-    priority = priority_of(found)
+    priority, sources = priority_of(message), core.settings.workspace_from
+    call = foreign_call(message, sources)
     try:
-        about, was_read = describe_foreign(found, core)
+        workspace = workspace_or_default(call, core, must_publish=True)
     except WorkspaceUnresolved as error:
         logger.error("a message from the old broker goes to the default workspace: %s", error)  # noqa: TRY400 - the text says it
         return Adopted(start, priority=priority)
-    job_id = job_ids(about.task_id, start=start)[1] or start
-    return Adopted(job_id, about.workspace, about.task, priority, about.delay_seconds, was_read)
+    job_id = job_ids(str(call.fields.get("id") or ""), start=start)[1] or start
+    delay_seconds = seconds_until(call.fields.get("eta")) or 0.0
+    by_headers = "task" in message["headers"] and are_headers(sources)
+    was_read = bool(workspace) or by_headers or json_body(message) is not None
+    return Adopted(job_id, workspace, call.task, priority, delay_seconds, was_read)
 
 
 class Adoption:
@@ -114,7 +124,7 @@ class Adoption:
         self, key: str, queue: str, message: bytes, start: str | None = None
     ) -> tuple[Adopted, bool]:
         """Import a message as what it says; False: it is not the next one any more."""
-        job = as_job(message, self._core, start)
+        job = as_job(parse(message), self._core, start)
         take = partial(self._core.jobs.import_message, key, message, queue=queue)
         try:
             return job, take(**job.named())

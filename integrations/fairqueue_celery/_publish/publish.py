@@ -189,7 +189,7 @@ def describe(
 ) -> Publication:
     """Read a job from a message, without its payload; raises WorkspaceUnresolved."""
     noted = noted_call(message["headers"])
-    call, publish_id = noted or (_foreign_call(message, core.settings.workspace_from), None)
+    call, publish_id = noted or (foreign_call(message, core.settings.workspace_from), None)
     running = adapters.running_job(core.store)
     exempt, is_child = _is_exempt(call.fields, running), _is_child(call.fields, running)
     task_id, job_id, other_id = str(call.fields.get("id") or ""), None, None
@@ -208,12 +208,12 @@ def describe(
         _workspace(call, core, exempt=exempt),
         call.task,
         priority,
-        _seconds_until(call.fields.get("eta")) or 0.0,
+        seconds_until(call.fields.get("eta")) or 0.0,
         job_id,
         exempt,
         group,
         running.fence if running is not None and running.redeliverable else None,
-        _seconds_until(call.fields.get("expires")),
+        seconds_until(call.fields.get("expires")),
         unique_key,
         unique_for,
         running.fence if running is not None and goes_on else None,
@@ -224,20 +224,6 @@ def describe(
         is_child,
         group,
     )
-
-
-def describe_foreign(message: Mapping[str, Any], core: FairQueue) -> tuple[Publication, bool]:
-    """The same of a message on kombu's own lists, and whether its workspace could be looked for.
-
-    Raises WorkspaceUnresolved.
-    """
-    sources = core.settings.workspace_from
-    call = _foreign_call(message, sources)
-    about = Publication(b"", "", workspace_or_default(call, core, must_publish=True), call.task)
-    about.delay_seconds = _seconds_until(call.fields.get("eta")) or 0.0
-    about.task_id = str(call.fields.get("id") or "")
-    by_headers = "task" in message["headers"] and _are_headers(sources)
-    return about, bool(about.workspace) or by_headers or json_body(message) is not None
 
 
 def _workspace(call: Call, core: FairQueue, *, exempt: bool) -> str | None:
@@ -290,14 +276,15 @@ def _group(call: Call) -> str | None:
     return str(group) if group else None
 
 
-def _are_headers(sources: Sequence[Source]) -> bool:
+def are_headers(sources: Sequence[Source]) -> bool:
+    """Whether a message's headers say its workspace, so that its body need not be read."""
     return all(isinstance(source, str) and source.startswith("header:") for source in sources)
 
 
-def _foreign_call(message: Mapping[str, Any], sources: Sequence[Source]) -> Call:
+def foreign_call(message: Mapping[str, Any], sources: Sequence[Source]) -> Call:
     """The call inside a message that this process did not make itself."""
     headers = _named_headers(message)
-    if "task" in headers and _are_headers(sources):
+    if "task" in headers and are_headers(sources):
         return Call(str(headers["task"]), (), {}, headers, headers)
     body = json_body(message)
     if isinstance(body, dict) and "task" not in headers:  # protocol 1
@@ -333,7 +320,7 @@ def json_body(message: Mapping[str, Any]) -> Any:
         return None
 
 
-def _seconds_until(time: Any) -> float | None:
+def seconds_until(time: Any) -> float | None:
     """By the clock of this client, which made the time; None if it is no time."""
     if not time:
         return None
