@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import traceback
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -14,8 +13,6 @@ from celery import states
 from celery.app.trace import trace_task
 from celery.exceptions import NotRegistered
 from kombu import pools
-from kombu.serialization import loads, prepare_accept_content
-from kombu.utils.json import loads as load_message
 
 from fairqueue import JobContext, Lease
 from fairqueue.adapters import direct_calls, end_steps, run_context
@@ -26,6 +23,7 @@ from fairqueue_celery._config.address import collect_failover_settings, read_add
 from fairqueue_celery._config.options import split_options
 from fairqueue_celery._consume.leases import FAILED
 from fairqueue_celery._worker.eager import of_direct_call
+from fairqueue_celery._worker.failures import message_of
 from fairqueue_celery._worker.task import if_leased, mark_bodies
 
 OF_BROKER = ("broker_url", "broker_read_url", "broker_write_url", "broker_use_ssl")
@@ -106,22 +104,13 @@ class CeleryJobs(Jobs):
         return str(getattr(task, "name", task))
 
     def _arguments(self, payload: bytes) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
-        args, kwargs, _ = self._body(load_message(payload))
-        return args, kwargs
-
-    def _body(self, raw: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any], Any]:
-        body = raw["body"]
-        if raw["properties"].get("body_encoding") == "base64":
-            body = b64decode(body)
-        accept = prepare_accept_content(self._app.conf.accept_content)
-        args, kwargs, embed = loads(
-            body, raw["content-type"], raw["content-encoding"], accept=accept
-        )
-        return tuple(args), kwargs, embed
+        args, kwargs, _ = message_of(self._app, payload).payload
+        return tuple(args), kwargs
 
     def _execute(self, lease: Lease, seconds: Seconds) -> Run:
         job, raw = lease.job, raw_message(lease, self.queue)
-        args, kwargs, embed = self._body(raw)
+        listed, kwargs, embed = message_of(self._app, job.payload).payload
+        args = tuple(listed)
         task = self._app.tasks.get(job.task)
         if task is None:
             self.queue.reject(lease, reason=f"unknown task {job.task}")

@@ -42,14 +42,15 @@ class _Codec:
     decode_body = virtual.Channel.decode_body
 
 
-def request_of(app: Any, payload: bytes) -> Any:
-    """The job as Celery would have received it; its body is decoded as the app accepts it.
-
-    Raises UnknownTask if the app does not have its task.
-    """
-    raw = loads(payload)
+def message_of(app: Any, payload: bytes) -> Any:
+    """The message of a job, whose body is decoded as the app accepts it."""
     accept = prepare_accept_content(app.conf.accept_content)
-    message = virtual.Message(raw, channel=_Codec(), accept=accept)
+    return virtual.Message(loads(payload), channel=_Codec(), accept=accept)
+
+
+def request_of(app: Any, payload: bytes) -> Any:
+    """The job as Celery would have received it; UnknownTask if the app does not have its task."""
+    message = message_of(app, payload)
     body, headers = message.body, message.headers
     decoded, utc = False, app.uses_utc_timezone()
     if "task" not in headers:
