@@ -17,6 +17,7 @@ from celery.worker.consumer import consumer
 from fairqueue import JobContext, LeaseLost, progress
 from fairqueue.adapters import (
     PARENT,
+    TracedRun,
     end_steps,
     enter_run,
     leave_run,
@@ -85,7 +86,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
         entered = enter_run(job)
         try:
             if job.traced:
-                job.trace = trace.begin(job, job.traced, request)
+                job.trace = trace.begin(job, request)
             if request.get("chord"):
                 wait_for_results(task.backend)
             begun = runs.begin(job.fence) if job.begins else None
@@ -108,7 +109,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
                 if begun is not None:
                     runs.end(job.fence, begun, steps)
                 if job.trace is not None:
-                    job.trace.end(error)
+                    job.trace.end(error if isinstance(error, BaseException) else None)
         finally:
             leave_run(entered)
 
@@ -130,7 +131,7 @@ def _not_stored(task: Any, uuid: str, error: BaseException) -> tuple[Any, ...]:
 class _Run(JobContext):
     """The job of a run; made without a dataclass's own init, which costs a call more."""
 
-    trace: trace.Trace | None = None
+    trace: TracedRun | None = None
 
     def __init__(self, task: Any, lease: Sequence[Any], uuid: str) -> None:
         job_id, self.workspace, fence, self.deliveries, store_id, within, *self.traced = lease
@@ -214,8 +215,8 @@ def if_leased(job: JobContext) -> AbstractContextManager[None] | None:
             job.workspace,
         )
         raise LeaseEnded("its lease has ended", requeue=True)
-    if isinstance(job, _Run) and job.trace is not None:
-        job.trace.enter_body()
+    if isinstance(job, _Run) and job.traced and job.trace is None:
+        trace.describe(job)
     if not job.redeliverable:
         return None
     context = _GivesBack()  # without an __init__ of its own: for each job a call less

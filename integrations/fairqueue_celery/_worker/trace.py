@@ -7,11 +7,10 @@ is the one, and says what is known of the job.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from fairqueue import JobContext
 from fairqueue.adapters import TracedDelivery, TracedRun, Tracing
 
 INSTRUMENTATION = "opentelemetry.instrumentation.celery"
@@ -22,29 +21,19 @@ def _tracing() -> Tracing:
     return Tracing(is_on=True)
 
 
-class Trace:
-    """What is traced of one run."""
-
-    def __init__(self, delivery: TracedDelivery, run: TracedRun | None) -> None:
-        self._delivery, self._run = delivery, run
-
-    def enter_body(self) -> None:
-        """The task's function begins: by now another library has begun its span."""
-        if self._run is None:
-            _tracing().describe_run(self._delivery)
-
-    def end(self, error: Any) -> None:
-        """The run is over; ``error``: what it failed with, None if it did not."""
-        if self._run is not None:
-            self._run.end(error if isinstance(error, BaseException) else None)
+def begin(job: Any, headers: Mapping[str, Any]) -> TracedRun | None:
+    """Begin the span of a run; None: another library makes one."""
+    return None if _is_instrumented() else _tracing().run(headers, _delivery(job))
 
 
-def begin(job: JobContext, traced: Sequence[Any], headers: Mapping[str, Any]) -> Trace:
-    """Begin a run's span, unless another library makes one."""
-    queue, *waits = traced
-    delivery = TracedDelivery(queue, job, *waits)
-    run = None if _is_instrumented() else _tracing().run(headers, delivery)
-    return Trace(delivery, run)
+def describe(job: Any) -> None:
+    """The task's function begins: by now the other library has begun its span."""
+    _tracing().describe_run(_delivery(job))
+
+
+def _delivery(job: Any) -> TracedDelivery:
+    queue, *waits = job.traced
+    return TracedDelivery(queue, job, *waits)
 
 
 def _is_instrumented() -> bool:
