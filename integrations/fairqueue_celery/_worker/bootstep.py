@@ -30,7 +30,6 @@ from fairqueue_celery._worker import (
 )
 from fairqueue_celery._worker.abort import end_run, stop_process
 from fairqueue_celery._worker.unbegun import give_back_unbegun
-from fairqueue_celery._worker.unknown_task import UnknownTaskHandler
 from fairqueue_celery._worker.unreadable import reject_unreadable
 
 logger = logging.getLogger("fairqueue_celery.worker")
@@ -66,7 +65,6 @@ class Fairness(bootsteps.StartStopStep):
         self._look: Any = None
         self._keep_in_memory = parent._limit_task  # noqa: SLF001
         parent._limit_task = self._limit_task  # noqa: SLF001
-        parent.on_unknown_task = UnknownTaskHandler(parent.on_unknown_task)
 
     def start(self, parent: Any) -> None:
         """Prepare the pool; give back what a broken connection dropped."""

@@ -2,6 +2,7 @@
 
 Celery drops such a message: it logs its body, and rejects it or, where decoding failed, acks it.
 A body of a wrong shape it acks and hands to a process, where the arguments cannot be unpacked.
+It drops a job whose task it does not know, too; here that goes back to its queue for a while.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from celery.exceptions import InvalidTaskError
 
-from fairqueue.adapters import failure_reason
+from fairqueue.adapters import UNKNOWN_TASK, UnknownTaskBackoff, failure_reason
 from fairqueue_celery._channel.broker import find_held
 from fairqueue_celery._consume.held_lease import Verdict
 
@@ -28,10 +29,16 @@ NO_TASK = "not_a_task: no name of a task in its headers or its body"
 
 
 def reject_unreadable(consumer: Any) -> None:
-    """Let a worker's consumer reject unreadable messages. Celery still logs and signals them."""
+    """Let a worker's consumer reject unreadable messages. Celery still logs and signals them.
+
+    A job of an unknown task is returned ``unknown_task_returns`` times. Then Celery handles it: it
+    becomes a dead letter, its result NotRegistered, and ``task_unknown`` is sent.
+    """
     on_decode_error = consumer.on_decode_error
     on_unknown_message = consumer.on_unknown_message
     on_invalid_task = consumer.on_invalid_task
+    on_unknown_task = consumer.on_unknown_task
+    backoff = UnknownTaskBackoff(consumer.conninfo.transport.broker.settings)
 
     def undecodable(message: Any, error: Exception) -> Any:
         _reject(message, failure_reason("undecodable", error))
@@ -45,9 +52,21 @@ def reject_unreadable(consumer: Any) -> None:
         _reject(message, failure_reason("invalid_task", error))
         return on_invalid_task(body, message, error)
 
+    def unknown_task(body: Any, message: Any, error: Exception) -> Any:
+        found = find_held(message.delivery_tag)
+        if found is not None:
+            broker, held = found
+            delay_seconds = backoff.delay_seconds(held.lease)
+            if delay_seconds is not None:
+                broker.leases.release(held, delay_seconds=delay_seconds, declined=True)
+                return None
+            held.reason = UNKNOWN_TASK
+        return on_unknown_task(body, message, error)
+
     consumer.on_decode_error = undecodable
     consumer.on_unknown_message = no_task
     consumer.on_invalid_task = invalid
+    consumer.on_unknown_task = unknown_task
     consumer.create_task_handler = _checking(consumer, consumer.create_task_handler)
 
 
