@@ -26,7 +26,6 @@ from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.keeper")
 
-BEATS_UNTIL_ORPHANED = 2
 BEATS_UNTIL_REST = 2  # in which nothing is held: an end may be on its way during one
 EARLY_FRACTION = 1 / 15  # of a lease: a loss is reported this early, before another run can start
 MOST_EARLY_SECONDS = 2.0
@@ -58,11 +57,6 @@ class _HeldLease:
     lease: Lease
     deadline: float
     redeliver: bool
-    on_lost: OnLease | None
-    on_cancelled: OnLease | None
-    is_over: Callable[[], bool] | None
-    on_orphaned: OnLease | None
-    beats_over: int = 0
     started: float | None = None
     lost: bool = False
     cancelled: bool = False
@@ -81,15 +75,23 @@ class LeaseKeeper:
     lease ends, so that this run can be stopped before another starts, and from a thread that does
     no I/O, so that a silent server cannot delay it.
     ``on_cancelled`` is called once, when a renewal reports that the job was cancelled.
-    Each beat asks ``is_over`` whether the run of a lease is over although its lease is still held.
-    From the second beat in a row on, ``on_orphaned`` is called: its slot would stay taken for ever.
+    ``on_beat`` is called before each renewal, in the keeper's thread.
     The threads are native even where gevent or eventlet have patched ``threading``; elsewhere they
     end, with their connection, when nothing was held for two beats. ``deadlines`` is kept up to
     date with the deadline of every held lease.
     """
 
-    def __init__(self, queue: FairQueue, *, deadlines: Deadlines | None = None) -> None:
+    def __init__(
+        self,
+        queue: FairQueue,
+        *,
+        deadlines: Deadlines | None = None,
+        on_lost: OnLease | None = None,
+        on_cancelled: OnLease | None = None,
+        on_beat: Callable[[], None] | None = None,
+    ) -> None:
         self._template = queue
+        self._on_lost, self._on_cancelled, self._on_beat = on_lost, on_cancelled, on_beat
         self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
         self._early_seconds = early_seconds(self._lease_seconds)
@@ -108,17 +110,7 @@ class LeaseKeeper:
         if self._pid != this_process.pid:
             self._reset()
 
-    def hold(
-        self,
-        lease: Lease,
-        *,
-        redeliver: bool = True,
-        deadline: float | None = None,
-        on_lost: OnLease | None = None,
-        on_cancelled: OnLease | None = None,
-        is_over: Callable[[], bool] | None = None,
-        on_orphaned: OnLease | None = None,
-    ) -> None:
+    def hold(self, lease: Lease, *, redeliver: bool = True, deadline: float | None = None) -> None:
         """Renew this lease until :meth:`forget`; start the threads if necessary.
 
         ``redeliver`` False: the job was acked early and may outlive its lease. ``deadline``: the
@@ -126,9 +118,8 @@ class LeaseKeeper:
         """
         self._check_fork()
         deadline = deadline or lease.received_monotonic + lease.lease_seconds
-        held = _HeldLease(lease, deadline, redeliver, on_lost, on_cancelled, is_over, on_orphaned)
         with self._lock:
-            self._held[lease.fence] = held
+            self._held[lease.fence] = _HeldLease(lease, deadline, redeliver)
             self._deadlines[lease.fence] = deadline
         self.start()
 
@@ -176,11 +167,6 @@ class LeaseKeeper:
         """Return whether the job was cancelled, as of the last renewal."""
         held = self._held.get(fence)
         return held is not None and held.cancelled
-
-    def is_orphaned(self, fence: int) -> bool:
-        """Return whether a held lease's run was over for two beats, as of the last beat."""
-        held = self._held.get(fence)
-        return held is not None and held.beats_over >= BEATS_UNTIL_ORPHANED
 
     @staticmethod
     def note_orphan(lease: Lease) -> None:
@@ -232,7 +218,7 @@ class LeaseKeeper:
 
     def _beat(self, opened: list[FairQueue]) -> bool:
         """Renew over a connection of its own, which is opened when there is something to renew."""
-        self._report_orphans()
+        self._call_on_beat()
         if self._is_idle():
             return True
         if not opened:
@@ -272,22 +258,12 @@ class LeaseKeeper:
             self._failed("see what is set aside, by 'fairqueue doctor'", sum(failed))
         return not any(failed)
 
-    def _report_orphans(self) -> None:
-        """Report runs that are over in two beats: at the first, their end may be on its way."""
-        with self._lock:
-            asked = [held for held in self._held.values() if held.is_over is not None]
-        for held in asked:
-            held.beats_over = held.beats_over + 1 if self._is_over(held) else 0
-            if held.beats_over >= BEATS_UNTIL_ORPHANED:
-                self._call(held.on_orphaned, held.lease)
-
-    @staticmethod
-    def _is_over(held: _HeldLease) -> bool:
+    def _call_on_beat(self) -> None:
         try:
-            return held.is_over is not None and held.is_over()
+            if self._on_beat is not None:
+                self._on_beat()
         except Exception:
-            log.exception("could not ask whether job %r still runs", held.lease.job.id)
-            return False
+            log.exception("could not look at the runs of this process")
 
     def _progress(self, now: float) -> dict[str, list[tuple[int, float]]]:
         """List the held leases of each owner with their worker-seconds."""
@@ -359,7 +335,7 @@ class LeaseKeeper:
                 held.cancelled = True
                 job = held.lease.job
                 log.info("job %r of workspace %r was cancelled", job.id, job.workspace)
-                self._call(held.on_cancelled, held.lease)
+                self._call(self._on_cancelled, held.lease)
 
     def _report_loss(self, held: _HeldLease) -> None:
         job = held.lease.job
@@ -368,7 +344,7 @@ class LeaseKeeper:
             job.id,
             job.workspace,
         )
-        self._call(held.on_lost, held.lease)
+        self._call(self._on_lost, held.lease)
 
     @staticmethod
     def _call(callback: OnLease | None, lease: Lease) -> None:

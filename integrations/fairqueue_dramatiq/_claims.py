@@ -48,8 +48,8 @@ class Claims:
         cancelled: Callable[[Lease], None],
     ) -> None:
         self.core = core
-        self.keeper = LeaseKeeper(core)
-        self._deliver, self._lost, self._cancelled = deliver, lost, cancelled
+        self.keeper = LeaseKeeper(core, on_lost=lost, on_cancelled=cancelled)
+        self._deliver = deliver
         self._slots_are_limited = _has_concurrency_limits(core.settings)
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
         self._threads = threads
@@ -230,7 +230,7 @@ class Claims:
             self.keeper.forget(finish.fence)
         self._log_lost(sorted(claimed.lost & {finish.fence for finish in finishes}))
         for lease in claimed.leases:
-            self.keeper.hold(lease, on_lost=self._lost, on_cancelled=self._cancelled)
+            self.keeper.hold(lease)
         with self._lock:
             del self._finishes[: len(finishes)]
             startable = self._take(claimed, n)

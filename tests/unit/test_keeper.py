@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -61,27 +61,51 @@ def queue(store: Watched) -> FairQueue:
     return queue
 
 
+@dataclass
+class Told:
+    """What a keeper has reported, each with the time of it."""
+
+    lost: list[tuple[Lease, float]] = field(default_factory=list)
+    cancelled: list[Lease] = field(default_factory=list)
+    failing: frozenset[int] = frozenset()
+    beats: int = 0
+
+    def on_lost(self, lease: Lease) -> None:
+        if lease.fence in self.failing:
+            raise RuntimeError("no")
+        self.lost.append((lease, time.monotonic()))
+
+    def on_beat(self) -> None:
+        self.beats += 1
+        raise RuntimeError("no")
+
+
 @pytest.fixture
-def keeper(queue: FairQueue) -> Iterator[LeaseKeeper]:
+def told() -> Told:
+    """Nothing yet."""
+    return Told()
+
+
+@pytest.fixture
+def keeper(queue: FairQueue, told: Told) -> Iterator[LeaseKeeper]:
     """A keeper of it."""
-    keeper = LeaseKeeper(queue)
+    keeper = LeaseKeeper(queue, on_lost=told.on_lost, on_cancelled=told.cancelled.append)
     yield keeper
     keeper.stop()
 
 
 def test_a_lease_that_cannot_be_renewed_ends_alone(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper, told: Told
 ) -> None:
     """It is tried again, sooner than others are, and is lost in time; the others live on."""
     leases = queue.claim(["q"], 3).leases
     store.failing = frozenset({leases[0].fence})
-    lost: list[Lease] = []
     for lease in leases:
-        keeper.hold(lease, on_lost=lost.append)
-    wait_for(lambda: lost)
+        keeper.hold(lease)
+    wait_for(lambda: told.lost)
     renewals = len(store.renewed)
     wait_for(lambda: len(store.renewed) >= renewals + 4)
-    assert [lease.fence for lease in lost] == [leases[0].fence]
+    assert [lease.fence for lease, _ in told.lost] == [leases[0].fence]
 
 
 def test_it_renews_all_in_one_call(queue: FairQueue, store: Watched, keeper: LeaseKeeper) -> None:
@@ -138,121 +162,82 @@ def test_a_forgotten_lease_is_not_renewed(
     assert keeper.deadline(first.fence) is None
 
 
-def test_a_cancel_is_reported_once(queue: FairQueue, keeper: LeaseKeeper) -> None:
+def test_a_cancel_is_reported_once(queue: FairQueue, keeper: LeaseKeeper, told: Told) -> None:
     """The next renewal reports a cancelled job, once; its lease is still renewed."""
     (lease, *_) = queue.claim(["q"], 1).leases
-    reported: list[str] = []
-    keeper.hold(lease, on_cancelled=lambda lease: reported.append(lease.job.id))
+    keeper.hold(lease)
     queue.jobs.cancel("a")
-    wait_for(lambda: reported)
+    wait_for(lambda: told.cancelled)
     time.sleep(LEASE_SECONDS)
-    assert reported == ["a"]
+    assert told.cancelled == [lease]
     assert keeper.is_cancelled(lease.fence)
     assert not keeper.is_lost(lease.fence)
 
 
-def test_a_loss_is_reported_once(queue: FairQueue, keeper: LeaseKeeper) -> None:
+def test_a_loss_is_reported_once(queue: FairQueue, keeper: LeaseKeeper, told: Told) -> None:
     """``on_lost`` is called once with a lease that the store no longer knows."""
     (lease, *_) = queue.claim(["q"], 1).leases
-    reported: list[str] = []
-    keeper.hold(lease, on_lost=lambda lease: reported.append(lease.job.id))
+    keeper.hold(lease)
     queue.release(lease)
-    wait_for(lambda: reported)
+    wait_for(lambda: told.lost)
     time.sleep(LEASE_SECONDS)
-    assert reported == ["a"]
+    assert [lost for lost, _ in told.lost] == [lease]
     assert keeper.is_lost(lease.fence)
 
 
 def test_the_loss_of_an_early_acked_job_is_not_reported(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper, told: Told
 ) -> None:
     """A job that no other worker will run keeps running without its lease; it is counted."""
     first, second = queue.claim(["q"], 2).leases
-    reported: list[Lease] = []
-    keeper.hold(first, redeliver=False, on_lost=reported.append)
-    keeper.hold(second, on_lost=reported.append)
+    keeper.hold(first, redeliver=False)
+    keeper.hold(second)
     keeper.no_redelivery(second.fence)
     queue.release(first)
     queue.release(second)
     wait_for(lambda: keeper.is_lost(first.fence) and keeper.is_lost(second.fence))
     store.away = True
     time.sleep(LEASE_SECONDS)
-    assert reported == []
+    assert told.lost == []
 
 
-def test_a_run_that_is_over_is_reported_from_the_second_beat_on(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
-) -> None:
-    """The report of its end may be under way in the first; a run that goes on is not reported."""
-    first, second, third = queue.claim(["q"], 3).leases
-    orphans: list[str] = []
-    asked: list[str] = []
-
-    def is_over(name: str, *, over: bool) -> bool:
-        asked.append(name)
-        return over
-
-    for lease, over in ((first, True), (second, False)):
-        keeper.hold(
-            lease,
-            is_over=partial(is_over, lease.job.id, over=over),
-            on_orphaned=lambda lease: orphans.append(f"{lease.job.id}{asked.count('a')}"),
-        )
-    keeper.hold(third)
-    wait_for(lambda: orphans)
-    assert orphans[0] == "a2"
-    assert keeper.is_orphaned(first.fence)
-    assert not keeper.is_orphaned(second.fence)
-    wait_for(lambda: asked.count("b") >= 4)
-    assert {name[0] for name in orphans} == {"a"}
-    assert all(set(renewed) >= {second.fence, third.fence} for renewed in store.renewed)
-
-
-def test_a_pool_that_cannot_be_asked_does_no_harm(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
-) -> None:
-    """Its leases are renewed as before."""
+def test_a_beat_that_raises_does_no_harm(queue: FairQueue, store: Watched, told: Told) -> None:
+    """It is called before each renewal, and leases are renewed all the same."""
     (lease,) = queue.claim(["q"]).leases
-    orphans: list[Lease] = []
-
-    def fail() -> bool:
-        raise RuntimeError("no")
-
-    keeper.hold(lease, is_over=fail, on_orphaned=orphans.append)
+    keeper = LeaseKeeper(queue, on_beat=told.on_beat)
+    keeper.hold(lease)
     wait_for(lambda: len(store.renewed) >= 3)
-    assert orphans == []
+    keeper.stop()
+    assert told.beats >= 3
 
 
 def test_an_outage_beyond_the_lease_is_reported_in_time(
-    queue: FairQueue, store: Watched, keeper: LeaseKeeper
+    queue: FairQueue, store: Watched, keeper: LeaseKeeper, told: Told
 ) -> None:
     """A lease that could not be renewed is reported as lost just before it expires."""
     (lease,) = queue.claim(["q"]).leases
-    reported: list[float] = []
-    keeper.hold(lease, on_lost=lambda _: reported.append(time.monotonic()))
+    keeper.hold(lease)
     store.away = True
-    wait_for(lambda: reported)
+    wait_for(lambda: told.lost)
     end = lease.received_monotonic + LEASE_SECONDS
-    assert end - LEASE_SECONDS / 10 < reported[0] < end + LEASE_SECONDS / 2
+    assert end - LEASE_SECONDS / 10 < told.lost[0][1] < end + LEASE_SECONDS / 2
 
 
-def test_a_callback_that_raises_does_no_harm(queue: FairQueue, keeper: LeaseKeeper) -> None:
+def test_a_callback_that_raises_does_no_harm(
+    queue: FairQueue, keeper: LeaseKeeper, told: Told
+) -> None:
     """A failing on_lost neither ends the thread nor suppresses other reports."""
     first, second = queue.claim(["q"], 2).leases
-    reported: list[Lease] = []
-
-    def fail(_: Lease) -> None:
-        raise RuntimeError("no")
-
-    keeper.hold(first, on_lost=fail)
-    keeper.hold(second, on_lost=reported.append)
+    told.failing = frozenset({first.fence})
+    keeper.hold(first)
+    keeper.hold(second)
     queue.release(first)
     queue.release(second)
-    wait_for(lambda: reported)
+    wait_for(lambda: told.lost)
     (third,) = queue.claim(["q"]).leases
-    keeper.hold(third, on_lost=reported.append)
+    keeper.hold(third)
     queue.release(third)
-    wait_for(lambda: len(reported) == 2)
+    wait_for(lambda: len(told.lost) == 2)
 
 
 def test_worker_seconds_count_from_the_start_of_the_job(
@@ -283,21 +268,21 @@ def test_a_busy_main_thread_does_not_starve_it(
     queue.ack(lease)
 
 
-def test_a_silent_server_cannot_hide_a_loss(own_server: EmbeddedServer) -> None:
+def test_a_silent_server_cannot_hide_a_loss(own_server: EmbeddedServer, told: Told) -> None:
     """If the server accepts calls and never answers, the loss is reported when the lease ends."""
     with FairQueue(own_server.url, lease_seconds=LEASE_SECONDS) as queue:
         queue.publish(b"x", queue="q")
         (lease,) = queue.claim(["q"]).leases
-        keeper, reported = LeaseKeeper(queue), []
-        keeper.hold(lease, on_lost=lambda _: reported.append(time.monotonic()))
+        keeper = LeaseKeeper(queue, on_lost=told.on_lost)
+        keeper.hold(lease)
         wait_for(lambda: (keeper.deadline(lease.fence) or 0) > lease.received_monotonic + 0.7)
         own_server.freeze()
         try:
-            wait_for(lambda: reported, seconds=3 * LEASE_SECONDS)
+            wait_for(lambda: told.lost, seconds=3 * LEASE_SECONDS)
         finally:
             own_server.thaw()
             keeper.stop()
-        assert reported[0] - (keeper.deadline(lease.fence) or 0) < LEASE_SECONDS / 2
+        assert told.lost[0][1] - (keeper.deadline(lease.fence) or 0) < LEASE_SECONDS / 2
 
 
 FORK = """

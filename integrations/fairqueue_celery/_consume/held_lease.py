@@ -60,6 +60,8 @@ class HeldLease:
     """It was withdrawn, and its job has gone back; its pool still has it."""
     run_is_over: Callable[[], bool] | None = None
     """Asks the pool, once it was given the run."""
+    beats_over: int = 0
+    """At how many beats in a row the pool had no such run."""
     gathered: bool = False
     """Its task's strategy keeps it, to run it together with others."""
     occupies: bool = True

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("fairqueue_celery.leases")
 
+BEATS_UNTIL_ORPHANED = 2
+
 FAILED = "failed"
 """The reason of a dead letter that is kept with ``keep_failures``."""
 
@@ -50,7 +52,13 @@ class HeldLeases:
 
     def reset(self) -> None:
         """Hold nothing, as in a forked child: the parent's leases stay the parent's."""
-        self._keeper = LeaseKeeper(self._core, deadlines=deadlines)
+        self._keeper = LeaseKeeper(
+            self._core,
+            deadlines=deadlines,
+            on_lost=self._on_lost,
+            on_cancelled=self._on_cancelled,
+            on_beat=self._find_orphans,
+        )
         self._lock = native_lock(reentrant=True)
         self._flushing = threading.Lock()
         self._held: dict[int, HeldLease] = {}
@@ -77,21 +85,8 @@ class HeldLeases:
         with self._lock:
             self._held[lease.fence] = held
             self._count[pool] += 1
-        self._renew(held, redeliver=not acked_early)
+        self._keeper.hold(lease, redeliver=not acked_early)
         return held
-
-    def _renew(
-        self, held: HeldLease, *, redeliver: bool = True, deadline: float | None = None
-    ) -> None:
-        self._keeper.hold(
-            held.lease,
-            redeliver=redeliver,
-            deadline=deadline,
-            on_lost=self._on_lost,
-            on_cancelled=self._on_cancelled,
-            is_over=held.is_orphaned,
-            on_orphaned=self._on_orphaned,
-        )
 
     def get(self, fence: int) -> HeldLease | None:
         """The lease with this fence, while it is held."""
@@ -347,7 +342,7 @@ class HeldLeases:
                 self._return(held)
             except BaseException:
                 if deadline is not None and not held.lost:  # what was withdrawn stays lost
-                    self._renew(held, redeliver=False, deadline=deadline)
+                    self._keeper.hold(held.lease, redeliver=False, deadline=deadline)
                 with self._lock:
                     self._returns.append(held)
                 raise
@@ -367,7 +362,7 @@ class HeldLeases:
             self._finishes = {**{f.fence: f for f in finishes}, **self._finishes}
             ended = [self._held[f.fence] for f in finishes if f.ending is Ending.ACK]
         for held in ended:
-            self._renew(held, redeliver=False)
+            self._keeper.hold(held.lease, redeliver=False)
 
     def flush(self) -> None:
         """Report the pending endings now, without a claim; waits for a flush of another thread."""
@@ -390,7 +385,7 @@ class HeldLeases:
         if held is None or held.settled:
             return
         if runs.is_over(held.fence):  # its result is on its way: there is nothing to stop
-            self._renew(held, redeliver=False)
+            self._keeper.hold(held.lease, redeliver=False)
             return
         held.lost = True
         self.interrupted.append(held)
@@ -417,21 +412,25 @@ class HeldLeases:
 
     def keep(self, held: HeldLease) -> None:
         """It had begun before it was withdrawn."""
-        self._renew(held, redeliver=not held.acked_early, deadline=held.withdrawn)
+        self._keeper.hold(held.lease, redeliver=not held.acked_early, deadline=held.withdrawn)
         held.withdrawn = None
 
-    def _on_orphaned(self, lease: Lease) -> None:
-        """The keeper's thread found twice that the pool has no run of this job."""
-        held = self._held.get(lease.fence)
-        if held is not None:
-            self._orphans.append(held)
-            self._changed(held)
+    def _find_orphans(self) -> None:
+        """The keeper's beat: find runs that the pool does not have, also at the beat before.
+
+        At the first, their end may be on its way.
+        """
+        for held in self.all():
+            held.beats_over = held.beats_over + 1 if held.is_orphaned() else 0
+            if held.beats_over >= BEATS_UNTIL_ORPHANED:
+                self._orphans.append(held)
+                self._changed(held)
 
     def end_orphans(self) -> None:
         """End what is orphaned; in the consuming thread, which reports the ends of runs."""
         while self._orphans:
             held = self._orphans.popleft()
-            if held.is_orphaned() and self._keeper.is_orphaned(held.fence):
+            if held.beats_over >= BEATS_UNTIL_ORPHANED and held.is_orphaned():
                 self._keeper.note_orphan(held.lease)
                 held.counted = True
                 if held.request.acknowledged:
