@@ -344,10 +344,14 @@ class FairQueue(Operators):
         how often. ``seconds``: worker-seconds used. ``waits``: the id of its task, which waits for
         children (:mod:`fairqueue.step`). Raises LeaseLost if its lease was lost.
         """
-        given = {"counted": counted, "declined": declined, "waits": waits}
-        given["seconds"] = seconds_from_zero("seconds", seconds)
-        delay = seconds_of_delay(delay_seconds, must_take=True)
-        done = self._claimer.release(lease.fence, delay_seconds=delay, **given)
+        done = self._claimer.release(
+            lease.fence,
+            seconds=seconds_from_zero("seconds", seconds),
+            delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
+            counted=counted,
+            declined=declined,
+            waits=waits,
+        )
         how = "declined" if declined else "returned" if counted else "released"
         how = "suspended" if waits else how
         self.tally.ended(lease.fence, how if done else "lost", seconds)

@@ -177,6 +177,10 @@ class Ending(str, Enum):
     """The job ended: it is removed and its slot is free."""
     ACK_EARLY = "early"
     """Never redeliver it; it keeps its slot until ACK or until the lease expires."""
+    RELEASE = "release"
+    """The job goes back: to the head of its lane, or scheduled."""
+    REJECT = "reject"
+    """The job becomes a dead letter."""
 
 
 class Finish(NamedTuple):
@@ -185,6 +189,8 @@ class Finish(NamedTuple):
     fence: int
     ending: Ending = Ending.ACK
     seconds: float = 0.0
+    how: str = ""
+    """Of a release or reject: what else the store is told, see ``replies.released``."""
 
 
 class QueueHead(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from fairqueue._settings import Settings
 from fairqueue._shards.placement import Time
@@ -21,9 +21,8 @@ from fairqueue._types import Claimed, Ending, Finish, Lease
 from fairqueue._utils import this_process
 from fairqueue.errors import StoreUnavailable
 
-T = TypeVar("T")
-
 MOST_AT_ONCE = 16  # jobs that one call claims, and finishes: more would make a long script
+GIVEN_UP = {Ending.RELEASE, Ending.REJECT}
 YIELD_FIRST_SECONDS = 60.0  # after declining a job, other claimers are woken first for this long
 
 
@@ -32,16 +31,6 @@ class _Call(NamedTuple):
 
     send: Callable[[], Any]
     finishes: tuple[Finish, ...] = ()
-    action: tuple[str, int] | None = None
-    """Operation and fence, if a caller may repeat the call to get the reply."""
-
-
-class Return(NamedTuple):
-    """A job that is given back or rejected."""
-
-    how: str
-    fence: int
-    options: Mapping[str, Any]
 
 
 @dataclass
@@ -54,13 +43,14 @@ class Results:
     lost: frozenset[int] = frozenset()
     finished: frozenset[tuple[int, Ending]] = frozenset()
 
-    def add(self, reply: object, finishes: Iterable[Finish], *, is_old: bool) -> None:
+    def add(
+        self, reply: Claimed | frozenset[int], finishes: Iterable[Finish], *, is_old: bool
+    ) -> None:
         """Add the reply of a call with these ends."""
         if isinstance(reply, Claimed):
             self.old += reply.leases if is_old else ()
             self.leases += () if is_old else reply.leases
-        lost = reply.lost if isinstance(reply, Claimed) else reply
-        self.lost |= lost if isinstance(lost, frozenset) else set()
+        self.lost |= reply.lost if isinstance(reply, Claimed) else reply
         self.finished |= named(finishes)
 
 
@@ -97,7 +87,6 @@ class Claimer:
     breaker: CircuitBreaker
     pending: list[Finish] = field(default_factory=list)
     """Ends that the shard has not been told yet; their callers need not report them again."""
-    returns: list[Return] = field(default_factory=list)
     unanswered: _Call | None = None
     _calls: int = 0
     _yield_first_until: float = 0.0
@@ -112,10 +101,14 @@ class Claimer:
         """Whether claims skip the shard because its server has just failed."""
         return self.breaker.seconds_left > 0
 
-    def repeat(self) -> tuple[tuple[str, int] | None, Any]:
-        """Send an unanswered call again, whose own caller has given up; return action and reply."""
-        call = self.unanswered
-        return (None, None) if call is None else (call.action, self._send(call, is_old=True))
+    def repeat(self) -> None:
+        """Send an unanswered call again, whose own caller has given up."""
+        if self.unanswered is not None:
+            self._send(self.unanswered, is_old=True)
+
+    def yield_first(self) -> None:
+        """Wake other claimers first for a while: a job was declined."""
+        self._yield_first_until = time.monotonic() + YIELD_FIRST_SECONDS
 
     def _send(self, call: _Call, *, is_old: bool = False) -> Any:
         """Send a call. A reply or an error of the store answers it; an interrupt does not."""
@@ -124,8 +117,10 @@ class Claimer:
             reply = call.send()
         except StoreUnavailable:
             raise
-        except Exception:
+        except Exception:  # what is given back in vain goes when its lease ends
             self.unanswered = None
+            refused = {each for each in call.finishes if each.ending in GIVEN_UP}
+            self.pending = [each for each in self.pending if each not in refused]
             raise
         self.unanswered = None
         self.results.add(reply, call.finishes, is_old=is_old)
@@ -133,18 +128,17 @@ class Claimer:
         self.pending = [each for each in self.pending if (each.fence, each.ending) not in done]
         return reply
 
-    def _send_numbered(
-        self,
-        call: Callable[..., T],
-        *,
-        finishes: tuple[Finish, ...] = (),
-        action: tuple[str, int] | None = None,
-    ) -> T:
+    def _send_numbered(self, call: Callable[..., Any], finishes: tuple[Finish, ...]) -> Any:
         self._calls += 1
-        seconds = self.settings.lease_seconds
-        identity = {"owner": self.owner, "number": self._calls, "lease_seconds": seconds}
-        reply: T = self._send(_Call(lambda: call(**identity), finishes, action))
-        return reply
+        settings = self.settings
+        numbered = {
+            "owner": self.owner,
+            "number": self._calls,
+            "lease_seconds": settings.lease_seconds,
+            "max_deliveries": settings.max_deliveries,
+            "finishes": finishes,
+        }
+        return self._send(_Call(lambda: call(**numbered), finishes))
 
     def claim(
         self,
@@ -174,19 +168,18 @@ class Claimer:
         acks_early: Collection[str],
     ) -> Claimed:
         yield_first = time.monotonic() < self._yield_first_until
-        return self._send_numbered(
-            lambda **identity: self.store.claim(
+        claimed: Claimed = self._send_numbered(
+            lambda **numbered: self.store.claim(
                 queues=queues,
                 n=n,
-                finishes=finishes,
-                max_deliveries=self.settings.max_deliveries,
                 yield_first=yield_first,
                 times=times() if n > 0 else (),
                 acks_early=acks_early,
-                **identity,
+                **numbered,
             ),
-            finishes=finishes,
+            finishes,
         )
+        return claimed
 
     def finish(self) -> None:
         """Send all pending ends."""
@@ -195,24 +188,4 @@ class Claimer:
 
     def _finish(self, *, leaves: int = 0) -> None:
         while len(self.pending) > leaves:
-            some = tuple(self.pending[:MOST_AT_ONCE])
-            self._send_numbered(
-                lambda some=some, **identity: self.store.ack(finishes=some, **identity),
-                finishes=some,
-            )
-
-    def give_up(self, job: Return) -> bool:
-        """Give a job back, or reject it; False: its lease was lost. Declining makes it yield."""
-        how, fence, options = job
-        repeated, reply = self.repeat()
-        if repeated == (how, fence):
-            return bool(reply)
-        call: Callable[..., bool] = self.store.reject
-        if how == "release":
-            call, most = self.store.release, self.settings.max_deliveries
-            options = {**options, "max_deliveries": most}
-            if options.get("declined"):
-                self._yield_first_until = time.monotonic() + YIELD_FIRST_SECONDS
-        return self._send_numbered(
-            lambda **identity: call(fence, **identity, **options), action=(how, fence)
-        )
+            self._send_numbered(self.store.ack, tuple(self.pending[:MOST_AT_ONCE]))

@@ -12,12 +12,13 @@ from functools import partial
 from math import isinf
 from typing import Any
 
-from fairqueue._claim.claimer import Claimer, Owner, Results, Return, named
+from fairqueue._claim.claimer import Claimer, Owner, Results, named
 from fairqueue._claim.permits import Permits
 from fairqueue._claim.presence import Presence
 from fairqueue._settings import Settings
 from fairqueue._shards.order import EmptyShards, ShardOrder
 from fairqueue._shards.placement import shard_of_fence
+from fairqueue._stores import replies
 from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
@@ -30,7 +31,6 @@ log = logging.getLogger("fairqueue.claimer")
 
 LOG_EVERY_SECONDS = 30.0
 LONGEST_POLL_SECONDS = 1.0
-UNCOUNTED = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
 
 
 @dataclass
@@ -127,7 +127,6 @@ class Claimers:
                 self._grow()
             found = self._results
             found.old, found.leases = found.old + found.leases, ()
-            self._return_owed()
             if found.old:
                 with self._forgiving():
                     self._renew_old()
@@ -188,9 +187,8 @@ class Claimers:
             self._results.leases = tuple(lease for lease in leases if lease not in refused)
         for lease, seconds in refused.items():
             shard = self._shards[shard_of_fence(lease.fence)]
-            how = {**UNCOUNTED, "refused_seconds": seconds}
-            shard.returns.append(Return("release", lease.fence, how))
-        self._return_owed()
+            shard.pending.append(replies.released(lease.fence, refused_seconds=seconds))
+        self._finish()
 
     def _next(self, queues: Sequence[str], left: Sequence[Claimer]) -> Claimer:
         """Return the shard to ask; shards of servers that have just failed come last."""
@@ -270,7 +268,7 @@ class Claimers:
         known = {*self._results.finished}.union(*pending)
         for finish in finishes:
             number, done = shard_of_fence(finish.fence), (finish.fence, finish.ending)
-            if self._are_several and finish.ending is Ending.ACK:
+            if self._are_several and finish.ending is not Ending.ACK_EARLY:
                 self._permits.ended([finish.fence])
             if number >= len(self._shards):
                 self._results.lost |= {finish.fence}
@@ -278,33 +276,36 @@ class Claimers:
                 known.add(done)
                 self._shards[number].pending.append(finish)
 
-    def ack(self, finishes: Sequence[Finish]) -> frozenset[int]:
+    def ack(self, finishes: Sequence[Finish], *, keeps: bool = False) -> frozenset[int]:
         """Finish on all shards that answer; return which of these fences were lost.
 
-        Raises the error of a shard that does not; then all may be reported again.
+        Raises the error of a shard that does not; then all may be reported again. If it ``keeps``
+        them, only if no shard answers: else the ends are sent later.
         """
         own = frozenset(finish.fence for finish in finishes)
         with self._exclusive():
             self._owe(finishes)
             self._permits.give_back()
-            self._finish(own)
+            self._finish(own, keeps=keeps)
             found = self._results
             found.finished = frozenset()
             lost, found.lost = found.lost & own, found.lost - own
             return lost
 
-    def _finish(self, own: frozenset[int] = frozenset()) -> None:
-        """Send the pending ends; raise if that fails for some of ``own``."""
+    def _finish(self, own: frozenset[int] = frozenset(), *, keeps: bool = False) -> None:
+        """Send the pending ends; raise if that fails for some of ``own``, see :meth:`ack`."""
         failed = None
         for shard in self._shards:
-            must = not own.isdisjoint(finish.fence for finish in shard.pending)
-            if not shard.pending or (shard.rests and not must):
+            is_own = not own.isdisjoint(finish.fence for finish in shard.pending)
+            may_wait = not is_own or (keeps and not self._all_rest())
+            if not shard.pending or (shard.rests and may_wait):
                 continue
             try:
                 shard.finish()
             except FairQueueError as error:
-                failed = error if must else failed
                 self._note(shard, error)
+                is_kept = keeps and isinstance(error, StoreUnavailable) and not self._all_rest()
+                failed = error if is_own and not is_kept else failed
         if failed is not None:
             raise failed
 
@@ -317,19 +318,6 @@ class Claimers:
         if self.are_pending:
             with self._exclusive():
                 self._finish()
-                self._return_owed()
-
-    def _return_owed(self) -> None:
-        """Send the pending returns; one that is refused for good waits for its lease to end."""
-        for shard in self._shards:
-            for late in [] if shard.rests else list(shard.returns):
-                try:
-                    self._return(shard, late)
-                except StoreUnavailable:
-                    break  # it is noted
-                except FairQueueError as error:
-                    log.warning("a job could not be given back: %s; its lease will end", error)
-                shard.returns.remove(late)
 
     def pending(self) -> list[tuple[int, float]]:
         """Return (fence, worker-seconds) of pending ends, whose leases must live until then.
@@ -339,43 +327,22 @@ class Claimers:
         found: list[tuple[int, float]] = []
         for shard in self._shards if self._are_several else ():
             found += [(each.fence, each.seconds) for each in [*shard.pending]]
-            found += [(each.fence, each.options.get("seconds", 0.0)) for each in [*shard.returns]]
         return found
 
-    def release(self, fence: int, **options: Any) -> bool:
+    def release(self, fence: int, *, declined: bool = False, **how: Any) -> bool:
         """Give one job back to its shard; False: its lease was lost.
 
         If that shard is away and others answer, the release is kept and repeated.
         """
-        return self._give_up(Return("release", fence, options))
+        number = shard_of_fence(fence)
+        if declined and number < len(self._shards):
+            self._shards[number].yield_first()
+        released = replies.released(fence, declined=declined, **how)
+        return fence not in self.ack([released], keeps=True)
 
-    def reject(self, fence: int, **options: Any) -> bool:
+    def reject(self, fence: int, **how: Any) -> bool:
         """Move one job to its shard's dead letters; kept and repeated as by :meth:`release`."""
-        return self._give_up(Return("reject", fence, options))
-
-    def _give_up(self, late: Return) -> bool:
-        number = shard_of_fence(late.fence)
-        if number >= len(self._shards):
-            return False
-        with self._exclusive():
-            shard = self._shards[number]
-            self._permits.ended([late.fence])
-            self._permits.give_back()
-            if not shard.rests or self._all_rest():
-                try:
-                    return self._return(shard, late)
-                except StoreUnavailable:
-                    if self._all_rest():
-                        raise
-            shard.returns.append(late)
-        return True
-
-    def _return(self, shard: Claimer, late: Return) -> bool:
-        try:
-            return shard.give_up(late)
-        except StoreUnavailable as error:
-            self._note(shard, error)
-            raise
+        return fence not in self.ack([replies.rejected(fence, **how)], keeps=True)
 
     def _give_back_untold(self) -> None:
         """Without that, one that its claim acked early would be lost."""
@@ -383,10 +350,9 @@ class Claimers:
             with suppress(FairQueueError):
                 shard.repeat()
         for lease in self._results.old + self._results.leases:
-            late = Return("release", lease.fence, UNCOUNTED)
-            self._shards[shard_of_fence(lease.fence)].returns.append(late)
+            self._shards[shard_of_fence(lease.fence)].pending.append(replies.released(lease.fence))
         self._results.old = self._results.leases = ()
-        self._return_owed()
+        self._finish()
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.

@@ -19,6 +19,7 @@ from fairqueue._types import (
     AdmittedRequest,
     App,
     Claimed,
+    Ending,
     Finish,
     FoundJob,
     Job,
@@ -32,6 +33,7 @@ from fairqueue._types import (
 from fairqueue.errors import CapacityExceeded, LeaseLost
 
 FENCES_PER_SECOND = 1e6
+MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 MOST_TASKS_BYTES = 65_536
 """An app whose names are longer does not tell its tasks."""
 MOST_TAKES_BYTES = 4000
@@ -43,7 +45,42 @@ _STEPS = re.compile(rb"[\d.]+ \S+ steps \d+ \S+\n[^\n]*\n((?:[^\n]+\n)*)")
 
 def finishes_text(finishes: Iterable[Finish]) -> str:
     """Write endings as a claimer sends them."""
-    return " ".join([f"{f.fence}:{f.ending.value}:{f.seconds!r}" for f in finishes])
+    return " ".join([f"{f.fence}:{f.ending.value}:{f.seconds!r}{f.how}" for f in finishes])
+
+
+def released(
+    fence: int,
+    *,
+    seconds: float = 0.0,
+    delay_seconds: float = 0.0,
+    counted: bool = False,
+    declined: bool = False,
+    refused_seconds: float | None = None,
+    waits: str = "",
+) -> Finish:
+    """Return the end of a job that goes back to the head of its lane, or is due after a delay.
+
+    Unless ``counted``, the delivery does not count towards ``max_deliveries``; a counted one that
+    reaches it makes the job a dead letter. The whole charge is refunded if it is neither counted
+    nor ``declined``, and ``seconds`` is 0. A job that was acked early runs again, too.
+    ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
+    ``refused_seconds``: it got no permit; above 0 its task closes here for so long.
+    ``waits``: the id of its task, which waits for children: the end of one wakes it earlier.
+    """
+    what = "counted" if counted else "declined" if declined else "released"
+    refused = "" if refused_seconds is None else repr(refused_seconds)
+    how = f":{what}:{delay_seconds!r}:{refused}:{encode(waits) if waits else ''}"
+    return Finish(fence, Ending.RELEASE, seconds, how)
+
+
+def rejected(fence: int, *, reason: str, seconds: float = 0.0, details: str = "") -> Finish:
+    """Return the end of a job that becomes a dead letter.
+
+    The end of ``details`` is kept: what the framework says of the failure.
+    """
+    named = encode_task(reason)  # it may be empty, too
+    how = f":{named}:{encode(details[-MOST_DETAILS:])}"
+    return Finish(fence, Ending.REJECT, seconds, how)
 
 
 def fences(reply: bytes) -> frozenset[int]:

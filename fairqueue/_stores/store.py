@@ -51,7 +51,6 @@ UNREAD = (
     "a claim skipped records that cannot be read, or failed at them: %s. Other jobs run; "
     "'fairqueue doctor' shows the records"
 )
-MOST_DETAILS = 8_000  # characters of a traceback: its end says what was wrong
 TASKS_REMEMBERED = 10_000  # names in this process
 NAMED_AGAIN_SECONDS = 3600.0
 RENEWED_AT_ONCE = 100  # leases in one call: more would be a long script
@@ -268,7 +267,7 @@ class Store(PermitStore, MovesStore, StoreBase):
 
     def _numbered(self, name: str, owner: str, number: int, **values: Value) -> Any:
         reply = self._call(name, owner=encode(owner), number=number, **values)
-        if reply in (-1, [-1]):
+        if reply == [-1]:
             raise FairQueueError(
                 f"call {number} of owner {owner!r} came after a later one and was not carried out"
             )
@@ -320,79 +319,24 @@ class Store(PermitStore, MovesStore, StoreBase):
         return claimed
 
     def ack(
-        self, *, owner: str, number: int, lease_seconds: float, finishes: Sequence[Finish]
+        self,
+        *,
+        owner: str,
+        number: int,
+        lease_seconds: float,
+        finishes: Sequence[Finish],
+        max_deliveries: int | None,
     ) -> frozenset[int]:
         """Finish without claiming, numbered like a claim; return the fences that are lost."""
-        text = replies.finishes_text(finishes)
-        reply = self._numbered("ack", owner, number, lease_seconds=lease_seconds, finishes=text)
-        return replies.fences(reply[1])
-
-    def release(
-        self,
-        fence: int,
-        *,
-        owner: str,
-        number: int,
-        lease_seconds: float,
-        delay_seconds: float,
-        counted: bool,
-        seconds: float,
-        max_deliveries: int | None,
-        declined: bool = False,
-        refused_seconds: float | None = None,
-        waits: str = "",
-    ) -> bool:
-        """Give a job back to the head of its lane, or schedule it after a delay; False: lost.
-
-        Numbered like a claim. Unless ``counted``, the delivery does not count towards
-        ``max_deliveries``; a counted one that reaches it makes the job a dead letter. The whole
-        charge is refunded if it is neither counted nor ``declined``, and ``seconds`` is 0. A job
-        that was acked early runs again, too.
-        ``declined``: the worker cannot run it; :attr:`Lease.declined` counts how often.
-        ``refused_seconds``: it got no permit; above 0 its task closes here for so long.
-        ``waits``: the id of its task, which waits for children: the end of one wakes it earlier.
-        """
         reply = self._numbered(
-            "release",
+            "ack",
             owner,
             number,
             lease_seconds=lease_seconds,
-            fence=fence,
-            delay=delay_seconds,
-            how="counted" if counted else "declined" if declined else "released",
-            seconds=seconds,
             max_deliveries=max_deliveries or "",
-            refused="" if refused_seconds is None else refused_seconds,
-            waits=encode(waits) if waits else "",
+            finishes=replies.finishes_text(finishes),
         )
-        return bool(reply)
-
-    def reject(
-        self,
-        fence: int,
-        *,
-        owner: str,
-        number: int,
-        lease_seconds: float,
-        reason: str,
-        seconds: float,
-        details: str = "",
-    ) -> bool:
-        """Move a leased job to its workspace's dead letters, numbered like a claim; False: lost.
-
-        The end of ``details`` is kept: what the framework says of the failure.
-        """
-        reply = self._numbered(
-            "reject",
-            owner,
-            number,
-            lease_seconds=lease_seconds,
-            fence=fence,
-            reason=encode_task(reason),  # it may be empty, too
-            details=encode(details[-MOST_DETAILS:]),
-            seconds=seconds,
-        )
-        return bool(reply)
+        return replies.fences(reply[1])
 
     def is_leased(self, fence: int) -> bool:
         """Return whether a fence still holds a lease."""

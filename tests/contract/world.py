@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairqueue import DeadLetter, Job, Lease, Limits, Pause, WorkspaceStats
+from fairqueue._stores import replies
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Renewed
@@ -48,7 +49,11 @@ class Worker:
         """What each numbered call has; ``again`` repeats the last number."""
         self.number += not again
         how = {"owner": self.owner, "number": self.number}
-        return {**how, "lease_seconds": self.lease_seconds}
+        return {
+            **how,
+            "lease_seconds": self.lease_seconds,
+            "max_deliveries": self.max_deliveries,
+        }
 
     def claim(
         self,
@@ -63,7 +68,6 @@ class Worker:
         return self.store.claim(
             queues=queues or ("q",),
             n=n,
-            max_deliveries=self.max_deliveries,
             finishes=finishes,
             yield_first=yield_first,
             acks_early=acks_early,
@@ -88,8 +92,7 @@ class Worker:
         again: bool = False,
     ) -> bool:
         """Finish one job; return False if its lease was lost."""
-        finishes = [Finish(lease.fence, ending, seconds)]
-        return lease.fence not in self.store.ack(finishes=finishes, **self._numbered(again=again))
+        return self._ended(Finish(lease.fence, ending, seconds), again=again)
 
     def release(
         self,
@@ -103,16 +106,15 @@ class Worker:
         again: bool = False,
     ) -> bool:
         """Release one job; return False if its lease was lost."""
-        return self.store.release(
+        end = replies.released(
             lease.fence,
             delay_seconds=delay_seconds,
             counted=counted,
             seconds=seconds,
-            max_deliveries=self.max_deliveries,
             declined=declined,
             waits=waits,
-            **self._numbered(again=again),
         )
+        return self._ended(end, again=again)
 
     def reject(
         self,
@@ -124,10 +126,11 @@ class Worker:
         again: bool = False,
     ) -> bool:
         """Reject one job; return False if its lease was lost."""
-        how = self._numbered(again=again)
-        return self.store.reject(
-            lease.fence, reason=reason, seconds=seconds, details=details, **how
-        )
+        end = replies.rejected(lease.fence, reason=reason, seconds=seconds, details=details)
+        return self._ended(end, again=again)
+
+    def _ended(self, end: Finish, *, again: bool) -> bool:
+        return end.fence not in self.store.ack(finishes=[end], **self._numbered(again=again))
 
     def renew(self, *leases: Lease, seconds: float = 0.0) -> frozenset[int]:
         """Renew leases; return the fences that are lost."""

@@ -29,6 +29,7 @@ from fairqueue import (
     Why,
 )
 from fairqueue._keys import decode
+from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine, Entry
 from fairqueue._stores.library import read_source
 from fairqueue._stores.limits_text import configured
@@ -419,8 +420,7 @@ class Moves(RuleBasedStateMachine):
         if self.model.due() > MOST_DUE:
             self.reap()
         call = {**self._identity(owner), "queues": queues, "n": n, "finishes": finishes}
-        call |= {"max_deliveries": MAX_DELIVERIES, "yield_first": yield_first}
-        call |= {"acks_early": acks_early}
+        call |= {"yield_first": yield_first, "acks_early": acks_early}
         follows = self._follows()
         claimed = self.both(lambda store: _plain(store.claim(**call)))
         self.model.follows = follows or self._follows()
@@ -447,6 +447,7 @@ class Moves(RuleBasedStateMachine):
             "owner": owner,
             "number": self.number(owner),
             "lease_seconds": LEASE_SECONDS[owner],
+            "max_deliveries": MAX_DELIVERIES,
         }
 
     def _finishes(self, data: st.DataObject, owner: str) -> list[Finish]:
@@ -554,9 +555,9 @@ class Moves(RuleBasedStateMachine):
         self._reports(fence, owner, seconds, is_charged=counted or seconds > 0)
         due = delay + next(self.serial) / 4096 if delay else 0.0
         how: dict[str, Any] = {"delay_seconds": due, "counted": counted, "seconds": seconds}
-        how |= {"max_deliveries": MAX_DELIVERIES, "waits": "task" if waits else ""}
-        done = self.both("release", fence, **self._identity(owner), **how)
-        assert done == self.model.release(fence, owner, due, counted=counted, waits=waits)
+        end = replies.released(fence, **how, waits="task" if waits else "")
+        lost = self.both("ack", finishes=[end], **self._identity(owner))
+        assert (not lost) == self.model.release(fence, owner, due, counted=counted, waits=waits)
 
     def _note_step(self, fence: int) -> None:
         """Keep a step's value: of the newest run of its task only, and the first one."""
@@ -571,9 +572,9 @@ class Moves(RuleBasedStateMachine):
         """Reject a job."""
         for fence in self.fences(data, owner, 1):
             self._reports(fence, owner, seconds)
-            how = {"reason": "it is\nbad", "seconds": seconds}
-            done = self.both("reject", fence, **self._identity(owner), **how)
-            assert done == self.model.reject(fence, owner)
+            end = replies.rejected(fence, reason="it is\nbad", seconds=seconds)
+            lost = self.both("ack", finishes=[end], **self._identity(owner))
+            assert (not lost) == self.model.reject(fence, owner)
 
     @rule(owner=OWNERS, data=st.data(), seconds=SECONDS)
     def renew(self, owner: str, data: st.DataObject, seconds: float) -> None:

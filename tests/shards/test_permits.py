@@ -16,6 +16,7 @@ from fairqueue._claim.claimers import Claimers
 from fairqueue._claim.permits import LIFE
 from fairqueue._shards import order as shard_order
 from fairqueue._shards.placement import SHARDS_MOST, shard_of
+from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.permits import Change, PermitStore, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
@@ -467,13 +468,13 @@ def test_a_process_with_many_slots_claims_what_it_may_start(
     fleet.publish(20)
     process, released = fleet.process(), count()
     assert process.start(8) == 2
-    release = Store.release
+    released_by = replies.released
 
-    def counted(self: Store, *given: Any, **named: Any) -> bool:
+    def counted(*given: Any, **named: Any) -> Finish:
         next(released)
-        return release(self, *given, **named)
+        return released_by(*given, **named)
 
-    monkeypatch.setattr(Store, "release", counted)
+    monkeypatch.setattr(replies, "released", counted)
     for _ in range(20):
         process.claim(7, process.running[:1])
         fleet.clock.advance(0.1)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from fairqueue import CapacityExceeded, Job, Lease, LeaseLost, Limits
 from fairqueue._keys import decode_job
+from fairqueue._stores import replies
 from fairqueue._stores.engine import Entry
 from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.memory import MemoryEngine
@@ -388,28 +389,18 @@ class World(Course):
         }
         fence, job_id = run.lease.fence, run.lease.job.id
         run.is_over = True
-        if self.random.random() < 0.2:
+        ends_as = "done" if self.random.random() < 0.2 else "released"
+        if ends_as == "done":
             self.over.add(job_id)
-            held, _ = yield from self.answered(
-                lambda: self.store.reject(fence, reason="bad", seconds=0.5, **call),
-                process.owner,
-            )
-            self._end(process, run, "done" if held else "lost", process.owner)
-            return
-        delay, counted = self.random.choice((0.0, 5.0)), self.random.random() < 0.5
-        held, _ = yield from self.answered(
-            lambda: self.store.release(
-                fence,
-                delay_seconds=delay,
-                counted=counted,
-                seconds=0.5,
-                max_deliveries=None,
-                declined=False,
-                **call,
-            ),
+            end = replies.rejected(fence, reason="bad", seconds=0.5)
+        else:
+            delay, counted = self.random.choice((0.0, 5.0)), self.random.random() < 0.5
+            end = replies.released(fence, delay_seconds=delay, counted=counted, seconds=0.5)
+        lost, _ = yield from self.answered(
+            lambda: self.store.ack(finishes=[end], max_deliveries=None, **call),
             process.owner,
         )
-        self._end(process, run, "released" if held else "lost", process.owner)
+        self._end(process, run, "lost" if lost else ends_as, process.owner)
 
     # What must hold
 

@@ -53,12 +53,6 @@ class Flaky(Store):
     def ack(self, **values: Any) -> Any:
         return self._maybe("ack", super().ack, **values)
 
-    def release(self, fence: int, **values: Any) -> Any:
-        return self._maybe("release", lambda **v: super(Flaky, self).release(fence, **v), **values)
-
-    def reject(self, fence: int, **values: Any) -> Any:
-        return self._maybe("reject", lambda **v: super(Flaky, self).reject(fence, **v), **values)
-
     def renew(self, *args: Any, **values: Any) -> Any:
         return self._maybe("renew", lambda **v: super(Flaky, self).renew(*args, **v), **values)
 

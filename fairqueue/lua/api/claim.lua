@@ -16,7 +16,7 @@ local stands, asked = times ~= '' and Across.before(queues, times), queues
 if stands then queues, n = Across.served(stands, queues, n) end
 max_deliveries, poll = tonumber(max_deliveries), poll + 0
 
-local lost = Leases.finish_all(finishes, owner)
+local lost = Leases.finish_all(finishes, owner, max_deliveries)
 
 local from, fences = { queues }, { nil }
 if queues == '' or find(queues, ' ', 1, true) then

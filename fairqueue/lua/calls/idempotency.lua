@@ -43,16 +43,3 @@ function Idempotency.repeated(kept, owner)
   end
   return reply
 end
-
--- One numbered operation on one lease of the owner: 1 done, 0 lost, -1 too late.
-function Idempotency.once(owner, number, lease_seconds, fence, act)
-  local reply = Idempotency.answered(owner, number)
-  if reply == nil then return -1 end
-  if not reply then
-    local l = Leases.held(fence, owner)
-    if l then act(l) end
-    reply = l and '1' or '0'
-    Idempotency.keep(owner, number, reply, lease_seconds)
-  end
-  return tonumber(reply)
-end

@@ -163,8 +163,26 @@ function Leases.finish_early(l)
   LeaseRecords.save(l)
 end
 
--- "fence:ending:seconds ..." as a claimer sends it; return the fences that were lost.
-function Leases.finish_all(finishes, owner)
+-- One that its worker gives back or rejects; what follows the ending, `:` between its parts:
+--   release: seconds how delay refused waits
+--     how: counted, declined, or released, which is neither
+--     refused: it has no permit to start, and neither has its task here for so long; '': it had
+--     waits: the id of its task, if that waits for children, see state/steps.lua
+--   reject: seconds reason details
+function Leases.end_otherwise(l, ending, text, max_deliveries)
+  if ending == 'reject' then
+    local seconds, reason, details = match(text, '^(.-):(.-):(.*)$')
+    return Leases.reject(l, reason, tonumber(seconds), details)
+  end
+  local seconds, how, delay, refused, waits = match(text, '^(.-):(.-):(.-):(.-):(.*)$')
+  local is_woken = waits ~= '' and Steps.suspend(l, waits)
+  local due = not is_woken and tonumber(delay) > 0 and now + delay or nil
+  if refused ~= '' then Leases.refuse(l, tonumber(refused)) end
+  Leases.release(l, due, how == 'counted', tonumber(seconds), max_deliveries, how == 'declined')
+end
+
+-- "fence:ending:seconds[:...] ..." as a claimer sends it; return the fences that were lost.
+function Leases.finish_all(finishes, owner, max_deliveries)
   if finishes == '' then return '' end
   local fences, endings, worked, n = { nil }, { nil }, { nil }, 0
   for fence, ending, seconds in gmatch(finishes, '(%d+):(%a+):(%S+)') do
@@ -181,8 +199,11 @@ function Leases.finish_all(finishes, owner)
     elseif endings[i] == 'ack' then
       local at = #ended + 1
       ended[at], ended[fence], seconds[at] = l, true, worked[i]
-    else
+    elseif endings[i] == 'early' then
       Leases.finish_early(l)
+    else
+      ended[fence] = true
+      Leases.end_otherwise(l, endings[i], worked[i], max_deliveries)
     end
   end
   if ended[1] then Leases.finish(ended, seconds) end
