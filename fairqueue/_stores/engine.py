@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 from fairqueue._keys import Keys, decode
 from fairqueue._lazy import rows
 from fairqueue._stores.breaker import CircuitBreaker, breaker_at
-from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.library import Read, load, read_source
 from fairqueue._stores.waiter import Waiter
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -95,8 +96,9 @@ class Engine(ABC):
         """Set if no call waits: the process stops, or what it publishes can be kept elsewhere."""
         self.shards_on_server = 1
         """How many shards of the namespace are on its server."""
-        self.late_check: LateCheck[Any] | None = None
-        """Set for a shard that was away when its process connected."""
+        self.late: list[partial[Any]] = []
+        """What comes before any other call to a shard that was away when its process connected."""
+        self._late_lock, self._catches_up = threading.RLock(), False
         self._library = load(read)
 
     def call(self, operation: str, /, **arguments: Value) -> Any:
@@ -104,9 +106,8 @@ class Engine(ABC):
         breaker = self.breaker
         if breaker.calls.is_shut:
             self.refuse_if_silent()
-        late = self.late_check
-        if late is not None and late.passes():
-            self.late_check = None
+        if self.late:
+            self.catch_up()
         wanted = self._library.arguments_of(operation)
         try:
             given = [
@@ -124,6 +125,22 @@ class Engine(ABC):
             raise
         breaker.answered()
         return reply
+
+    def catch_up(self) -> None:
+        """Do what is late, whose own calls pass; raises StoreUnavailable while the shard is away.
+
+        The breaker skips a silent one.
+        """
+        with self._late_lock:
+            if self._catches_up:
+                return
+            self._catches_up = True
+            try:
+                while self.late:
+                    self.late[0]()
+                    del self.late[0]
+            finally:
+                self._catches_up = False
 
     @property
     def breaker(self) -> CircuitBreaker:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Sequence
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -261,8 +262,8 @@ class Store(PermitStore, MovesStore, StoreBase):
         """Return the same store over separate connections, or over those of another clone."""
         other = None if beside is None else beside.engine
         engine = self.engine.clone(timeout_seconds=timeout_seconds, beside=other)
-        store, late = Store(engine, clock=self._clock), self.engine.late_check
-        engine.late_check = None if late is None else late.over(store)
+        store = Store(engine, clock=self._clock)
+        engine.late = [partial(call.func, store, **call.keywords) for call in self.engine.late]
         return store
 
     def _numbered(self, name: str, owner: str, number: int, **values: Value) -> Any:

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from operator import itemgetter
 from typing import TypeVar
@@ -94,13 +95,13 @@ class Shards:
     @property
     def there(self) -> tuple[Store, ...]:
         """Those that have answered since this process connected."""
-        return tuple(shard for shard in self.shards if shard.engine.late_check is None)
+        return tuple(shard for shard in self.shards if not shard.engine.late)
 
     def later(self, call: Callable[[Store], object]) -> None:
         """Call each shard that has not answered yet as soon as it does, before any other call."""
         for shard in self.shards:
-            if shard.engine.late_check is not None:
-                shard.engine.late_check.then(call)
+            if shard.engine.late:
+                shard.engine.late.append(partial(call, shard))
 
     def expected_home(self, workspace: str) -> Store:
         """Return the shard on which a workspace lives as far as this process knows: asks none."""

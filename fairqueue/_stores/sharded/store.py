@@ -12,7 +12,6 @@ from math import inf
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine, WorkspaceMoves
-from fairqueue._stores.late_check import LateCheck
 from fairqueue._stores.layout import Layout, Mark, check_layout
 from fairqueue._stores.publishes import Outcome
 from fairqueue._stores.sharded.asking import Errors, answers
@@ -68,11 +67,10 @@ class ShardedStore(ShardedLimits, OwnMethods):
         errors, checked, shards = Errors(), set[str](), self.shards
 
         def check(shard: Store) -> Engine:
-            if shard.engine.late_check is not None:
-                shard.engine.late_check.passes()
+            if shard.engine.late:
+                shard.engine.catch_up()
             elif shard.engine.server not in checked:
                 shard.engine.check(strict=strict)
-            shard.engine.late_check = None
             checked.add(shard.engine.server)
             return shard.engine
 
@@ -84,14 +82,14 @@ class ShardedStore(ShardedLimits, OwnMethods):
             self._look([shards[engine.shard] for engine in there])
         check_layout(there, self.layout, servers=self.servers)
         for shard in shards:
-            if shard.engine not in there and shard.engine.late_check is None:
+            if shard.engine not in there and not shard.engine.late:
                 log.warning("shard %d does not answer: %s", shard.engine.shard, errors.found[-1])
-                late = partial(self._check_late, strict=strict)
-                shard.engine.late_check = LateCheck(shard, shard.engine.shard, [late])
+                shard.engine.late = [partial(self._check_late, shard, strict=strict)]
 
     def _check_late(self, shard: Store, *, strict: bool) -> None:
         shard.engine.check(strict=strict)
         check_layout([shard.engine], self.layout, servers=self.servers)
+        log.info("shard %d answers again", shard.engine.shard)
 
     def publish(
         self,
