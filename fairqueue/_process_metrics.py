@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
 from fairqueue._threads import in_forked_children, native_lock
-from fairqueue._types import Ending, Finish, Job, Lease, Published
+from fairqueue._types import Ending, Finish, Job, JobId, Lease
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
 log = logging.getLogger("fairqueue.activity")
@@ -226,11 +226,11 @@ class Tally:
     def outcomes(
         self,
         queues: Iterable[str],
-        outcomes: Iterable[Published | FairQueueError],
+        outcomes: Iterable[JobId | FairQueueError],
         send: Send | None = None,
     ) -> None:
         for queue, outcome in zip(queues, outcomes, strict=True):
-            if isinstance(outcome, Published):
+            if isinstance(outcome, JobId):
                 self.counted("jobs_published", queue, n=int(outcome.is_new))
             elif isinstance(outcome, CapacityExceeded):
                 self.rejected(outcome, send)

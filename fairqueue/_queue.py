@@ -32,7 +32,6 @@ from fairqueue._types import (
     Job,
     JobId,
     Lease,
-    Published,
     Renewed,
 )
 from fairqueue._validation import check_name, check_queues, seconds_from_zero, seconds_of_delay
@@ -42,15 +41,10 @@ from fairqueue.errors import (
     ConfigurationError,
     FairQueueError,
     LeaseLost,
-    PublishInterrupted,
 )
 from fairqueue.operate import Operators
 from fairqueue.operate.unseen_names import SimilarNames
 from fairqueue.schedules import Core, Schedules
-
-
-def _outcome(outcome: Published | FairQueueError) -> JobId | FairQueueError:
-    return JobId(outcome) if isinstance(outcome, Published) else outcome
 
 
 class FairQueue(Operators):
@@ -213,8 +207,9 @@ class FairQueue(Operators):
         pair = self._checked(new, is_new=is_new)
         publish = partial(self._publish, *pair, wait_seconds(self.settings, block_seconds))
         if pair[1].on_unavailable == "raise":
-            return JobId(publish())
-        return JobId(*self.outages.publish_many([pair], lambda: [publish()]))
+            return publish()
+        [published] = self.outages.publish_many([pair], lambda: [publish()])
+        return published
 
     def _checked(self, new: NewJob, *, is_new: bool | None = None) -> tuple[Job, Admission]:
         pair = checked(new, self.settings, self.missing_workspace, is_new=is_new)
@@ -223,7 +218,7 @@ class FairQueue(Operators):
             self.registry.refuse(*pair)
         return pair
 
-    def _publish(self, job: Job, admission: Admission, within_seconds: float) -> Published:
+    def _publish(self, job: Job, admission: Admission, within_seconds: float) -> JobId:
         store = self._connected()
         self._ask_provider(job.workspace)
         try:
@@ -256,19 +251,15 @@ class FairQueue(Operators):
         pairs = [self._checked(new) for new in jobs]
         pairs = as_one_group(pairs) if all_or_none else pairs
         publish = partial(self._publish_many, pairs, wait_seconds(self.settings, block_seconds))
-        try:
-            outcomes = self.outages.publish_many(pairs, publish)
-        except PublishInterrupted as error:
-            error.outcomes = tuple(map(_outcome, error.outcomes))
-            raise
+        outcomes = self.outages.publish_many(pairs, publish)
         failed = next((each for each in outcomes if isinstance(each, FairQueueError)), None)
         if all_or_none and failed is not None:
             raise failed
-        return [_outcome(outcome) for outcome in outcomes]
+        return outcomes
 
     def _publish_many(
         self, pairs: Sequence[tuple[Job, Admission]], within_seconds: float = 0.0
-    ) -> list[Published | FairQueueError]:
+    ) -> list[JobId | FairQueueError]:
         store = self._connected()
         for workspace in {job.workspace for job, _ in pairs}:
             self._ask_provider(workspace)

@@ -109,34 +109,26 @@ class Outcome(str, Enum):
     """The store is away: the job is on this machine's disk, and is sent when the store answers."""
 
 
-class Published(NamedTuple):
-    """The result of a publish, and the id of the job that it refers to."""
-
-    outcome: Outcome
-    job_id: str
-    """The published job's id, or the id of the job that holds the unique key."""
-
-    @property
-    def is_new(self) -> bool:
-        """Whether a job was stored."""
-        return self.outcome in {Outcome.CREATED, Outcome.REPLACED}
-
-
 class JobId(str):
     """The id of the published job, or of the one that holds its unique key: see ``outcome``."""
 
     __slots__ = ("outcome",)
     outcome: Outcome
 
-    def __new__(cls, published: Published) -> JobId:
+    def __new__(cls, outcome: Outcome, job_id: str) -> JobId:
         """Make one from the store's answer."""
-        job_id = super().__new__(cls, published.job_id)
-        job_id.outcome = published.outcome
-        return job_id
+        made = super().__new__(cls, job_id)
+        made.outcome = outcome
+        return made
 
-    def __reduce__(self) -> tuple[type[JobId], tuple[Published]]:
+    def __reduce__(self) -> tuple[type[JobId], tuple[Outcome, str]]:
         """Let it be copied and pickled."""
-        return JobId, (Published(self.outcome, str(self)),)
+        return JobId, (self.outcome, str(self))
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a job was stored."""
+        return self.outcome in {Outcome.CREATED, Outcome.REPLACED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TypeGuard, TypeVar
 
 from fairqueue._settings import Settings
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Admission, Job, Published
+from fairqueue._types import Admission, Job, JobId
 from fairqueue._validation import seconds_from_zero
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
@@ -71,10 +71,10 @@ def waited(job: Job, seconds: float) -> Job:
 def publish_refused_again(
     store: StoreBase,
     pairs: Sequence[tuple[Job, Admission]],
-    outcomes: Sequence[Published | FairQueueError],
+    outcomes: Sequence[JobId | FairQueueError],
     *,
     within_seconds: float,
-) -> list[Published | FairQueueError]:
+) -> list[JobId | FairQueueError]:
     """Publish jobs that a capacity refused until they are accepted, or the time is up."""
     done = list(outcomes)
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fairqueue._publish.capacity_wait import retry_while_full, waited
 from fairqueue._stores.store import StoreBase
-from fairqueue._types import Admission, Job, Outcome, Published
+from fairqueue._types import Admission, Job, JobId, Outcome
 from fairqueue._validation import new_job_id
 from fairqueue.errors import (
     CapacityExceeded,
@@ -57,18 +57,16 @@ def under_another_id(
     """
     job, admission = pair
     other_id = admission.other_id if admission.is_new and not admission.tick else None
-    is_repeated = isinstance(published, Published) and published.outcome is Outcome.REPEATED
+    is_repeated = isinstance(published, JobId) and published.outcome is Outcome.REPEATED
     if not is_repeated or not other_id or store.is_stored(job):
         return None
     return replace(job, id=other_id), admission._replace(other_id=None)
 
 
-def publish_one(
-    store: StoreBase, job: Job, admission: Admission, within_seconds: float
-) -> Published:
+def publish_one(store: StoreBase, job: Job, admission: Admission, within_seconds: float) -> JobId:
     """Publish a job until it is accepted or the time is up; under another id if its own is used."""
 
-    def publish(seconds: float) -> Published:
+    def publish(seconds: float) -> JobId:
         return store.publish(waited(job, seconds) if seconds else job, admission)
 
     published = retry_while_full(publish, within_seconds=within_seconds)
@@ -79,7 +77,7 @@ def publish_one(
 def publish_known_ids_again(
     store: StoreBase,
     pairs: Sequence[tuple[Job, Admission]],
-    outcomes: list[Published | FairQueueError],
+    outcomes: list[JobId | FairQueueError],
     within_seconds: float,
 ) -> None:
     """Publish the jobs whose ids are used under others, and put in what became of them.

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairqueue._keys import encode, encode_task
 from fairqueue._stores import replies
-from fairqueue._types import Admission, Job, Published
+from fairqueue._types import Admission, Job, JobId
 from fairqueue.errors import (
     CapacityExceeded,
     FairQueueError,
@@ -23,7 +23,7 @@ BYTES_AT_ONCE = 1_000_000  # of payload in one call, unless one job alone has mo
 REJECTED_WITH_ITS_GROUP = 5
 GROUP_REJECTION_WORDS = 9
 
-Outcome = Published | FairQueueError
+Outcome = JobId | FairQueueError
 Call = Callable[[str, bytes], Any]
 """Runs the script with these groups and jobs."""
 Pair = tuple[int, Job, Admission]

@@ -23,9 +23,9 @@ from fairqueue._types import (
     Finish,
     FoundJob,
     Job,
+    JobId,
     Lease,
     Outcome,
-    Published,
     QueueHead,
     Renewed,
     WorkerRow,
@@ -144,7 +144,7 @@ OUTCOMES = {
 }
 
 
-def published(reply: int | Sequence[Any], job: Job) -> Published:
+def published(reply: int | Sequence[Any], job: Job) -> JobId:
     """Read the outcome of a publish, or raise its refusal."""
     words: Sequence[Any] = [reply] if isinstance(reply, int) else reply
     status, *rest = words
@@ -154,7 +154,7 @@ def published(reply: int | Sequence[Any], job: Job) -> Published:
         raise WorkspaceMoves(job.workspace)
     if status not in OUTCOMES:
         raise refusal(rest, job)
-    return Published(OUTCOMES[status], decode_job(rest[0]) if rest else job.id)
+    return JobId(OUTCOMES[status], decode_job(rest[0]) if rest else job.id)
 
 
 def refusal(reply: Sequence[Any], job: Job, wanted: int = 1) -> CapacityExceeded:

@@ -42,7 +42,7 @@ from fairqueue._types import (
     Claimed,
     Finish,
     Job,
-    Published,
+    JobId,
     Renewed,
 )
 from fairqueue.errors import FairQueueError
@@ -90,7 +90,7 @@ class StoreBase(ListStore, ScheduleStore):
         ``shards``: those to ask; default: all.
         """
 
-    def publish(self, job: Job, admission: Admission, *, shards: str = "") -> Published:
+    def publish(self, job: Job, admission: Admission, *, shards: str = "") -> JobId:
         """Enqueue one job, unless its id was published before or its unique key is held.
 
         A job that is not started before it expires becomes a dead letter (``expired``) with a

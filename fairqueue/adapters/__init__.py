@@ -54,7 +54,6 @@ from fairqueue._types import Admission as Admission
 from fairqueue._types import Claimed as Claimed
 from fairqueue._types import Ending as Ending
 from fairqueue._types import Finish as Finish
-from fairqueue._types import Published as Published
 from fairqueue._types import Renewed as Renewed
 from fairqueue._utils import Throttle as Throttle
 from fairqueue._utils import load_function as load_function

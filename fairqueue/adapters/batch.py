@@ -16,7 +16,7 @@ from fairqueue._publish.capacity_wait import wait_seconds, waited
 from fairqueue._publish.new_job import NewJob
 from fairqueue._queue import FairQueue
 from fairqueue._stores.publishes import PUBLISHED_AT_ONCE
-from fairqueue._types import Admission, Job, JobId, Published
+from fairqueue._types import Admission, Job, JobId
 from fairqueue._validation import new_job_id
 from fairqueue.errors import (
     BatchInterrupted,
@@ -125,7 +125,7 @@ class Batch:
             raise
         self._settle(mine, outcomes)
 
-    def _settle(self, mine: list[Collected], outcomes: list[Published | FairQueueError]) -> None:
+    def _settle(self, mine: list[Collected], outcomes: list[JobId | FairQueueError]) -> None:
         done = {id(one) for one in mine[: len(outcomes)]}
         self._waiting = [one for one in self._waiting if id(one) not in done]
         for one, outcome in zip(mine, outcomes, strict=False):
@@ -135,7 +135,7 @@ class Batch:
             if one.admission.tick is not None and not outcome.is_new:
                 continue  # another process has published it, or it is skipped
             self._stored.append(one.name)
-            self._to_follow.append((one, JobId(outcome)))
+            self._to_follow.append((one, outcome))
         self._settled()
 
     def _settled(self) -> None:

@@ -20,7 +20,7 @@ from fairqueue._stores.sharded.asking import refuse_if_full
 from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._threads import in_forked_children, native_event, native_lock, start_native
-from fairqueue._types import Admission, Job, Outcome, Published
+from fairqueue._types import Admission, Job, JobId, Outcome
 from fairqueue._utils import Throttle
 from fairqueue.errors import StoreUnavailable
 
@@ -194,7 +194,7 @@ class Outages:
                 error.args = (f"{error}; {self._folder} cannot keep the job: {reason}",)
                 raise error from reason
             self._rows += len(jobs)
-        return [Published(Outcome.BUFFERED, job.id) for job, _ in pairs]
+        return [JobId(Outcome.BUFFERED, job.id) for job, _ in pairs]
 
     def counts(self) -> tuple[int, int, float]:
         """Return how many jobs wait here, how many were refused, and the seconds of the oldest."""

@@ -8,7 +8,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, FairQueueError, Job, LeaseLost, Limits, Outcome, Pause
 from fairqueue._publish.new_job import as_one_group
-from fairqueue._types import Admission, Published
+from fairqueue._types import Admission, JobId
 from tests.contract.test_capacity import SCOPES
 from tests.contract.world import Worker, World, ids
 
@@ -25,12 +25,12 @@ def jobs(n: int, workspace: str = "a", *, group: str | None = None, first: int =
     return [(job(first + i, workspace), Admission(group=group)) for i in range(n)]
 
 
-def outcomes(done: list[Published | FairQueueError]) -> list[object]:
+def outcomes(done: list[JobId | FairQueueError]) -> list[object]:
     """Say what became of each: the outcome, or the kind of error."""
     return [type(one) if isinstance(one, FairQueueError) else one.outcome for one in done]
 
 
-def refusal(done: list[Published | FairQueueError]) -> CapacityExceeded:
+def refusal(done: list[JobId | FairQueueError]) -> CapacityExceeded:
     """Return the one error with which every job was refused."""
     (error,) = {id(one): one for one in done}.values()
     assert isinstance(error, CapacityExceeded)
@@ -88,8 +88,8 @@ def test_each_job_has_the_outcome_of_a_publish(world: World) -> None:
         Outcome.EXISTING,
         Outcome.CREATED,
     ]
-    assert isinstance(done[5], Published)
-    assert done[5].job_id == "j4"
+    assert isinstance(done[5], JobId)
+    assert done[5] == "j4"
     assert (world.row("a").waiting, world.row("full").waiting) == (3, 1)
 
 

@@ -177,5 +177,5 @@ def test_a_retry_that_holds_a_unique_key_is_found(world: World) -> None:
     world.store.publish(retry, Admission(exempt=True, retry_of=lease.fence))
     worker.finish(lease)
     other = world.store.publish(Job("other", "a", "q", "t", b""), Admission(unique_key="k"))
-    assert other.job_id == retry.id == known(world, "task-1").job_id
+    assert other == retry.id == known(world, "task-1").job_id
     assert sound(world)

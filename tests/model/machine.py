@@ -21,6 +21,7 @@ from fairqueue import (
     ConfigurationError,
     FairQueueError,
     Job,
+    JobId,
     Lease,
     LeaseLost,
     Limits,
@@ -43,7 +44,6 @@ from fairqueue.adapters import (
     Ending,
     Finish,
     Placed,
-    Published,
 )
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
@@ -228,7 +228,7 @@ class Moves(RuleBasedStateMachine):
         self._settle_what_is_due()
         memory, redis = self.stores
         done = redis.publish_many(pairs)
-        others: Sequence[Published | Exception]
+        others: Sequence[JobId | Exception]
         if self.many_flows:
             others = memory.publish_many(pairs)
         else:
@@ -286,15 +286,20 @@ class Moves(RuleBasedStateMachine):
         admitted = self.model.is_admitted(admission)
         if admitted is None:
             return
-        done: Published | Exception
+        done: JobId | Exception
         try:
-            done = self.both("publish", job, admission)
+            done = self._sent(job, admission)
         except CapacityExceeded as refused:
             done = refused
         self._judge(job, admission, done, admitted=admitted)
 
+    def _sent(self, job: Job, admission: Admission) -> JobId:
+        done: JobId
+        done, _ = self.both(lambda store: _with_outcome(store.publish(job, admission)))
+        return done
+
     def _judge(
-        self, job: Job, admission: Admission, done: Published | Exception, *, admitted: bool
+        self, job: Job, admission: Admission, done: JobId | Exception, *, admitted: bool
     ) -> None:
         """Compare what became of a publish with the model, and note it there."""
         full, known = self.model.full(job), self.model.is_known(job)
@@ -306,9 +311,9 @@ class Moves(RuleBasedStateMachine):
             self.model.refuse(job, done.scope)
             return
         new = done.is_new
-        assert (done.outcome is Outcome.EXISTING) == (done.job_id != job.id)
+        assert (done.outcome is Outcome.EXISTING) == (done != job.id)
         if done.outcome is Outcome.EXISTING:
-            assert done.job_id == holder
+            assert done == holder
             return
         assert known is None or new is not known
         assert not new or admitted or full is None
@@ -358,7 +363,7 @@ class Moves(RuleBasedStateMachine):
                 assert at not in self.model.ticks
                 self.model.ticks.add(at)
                 again = replace(job, id=f"j {next(self.serial)}")
-                done = self.both("publish", again, admission)
+                done = self._sent(again, admission)
                 assert done.outcome is Outcome.REPEATED
 
     @precondition(lambda self: self.published)
@@ -937,14 +942,19 @@ def _plain(claimed: Claimed) -> Claimed:
     return claimed._replace(leases=leases)
 
 
+def _with_outcome(published: JobId) -> tuple[JobId, Outcome]:
+    """Ids alone are equal whatever became of the publish."""
+    return published, published.outcome
+
+
 def _plain_errors(
-    outcomes: Sequence[Published | FairQueueError],
+    outcomes: Sequence[JobId | FairQueueError],
 ) -> list[tuple[str | None, bool]]:
     """Return for each publish the scope that refused it, and whether a job was stored."""
     return [
         (one.scope, False)
         if isinstance(one, CapacityExceeded)
-        else (None, isinstance(one, Published) and one.is_new)
+        else (None, isinstance(one, JobId) and one.is_new)
         for one in outcomes
     ]
 

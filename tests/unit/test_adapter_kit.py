@@ -29,7 +29,6 @@ from fairqueue import (
 from fairqueue._worker.unknown_task import MOST_TASKS
 from fairqueue.adapters import (
     ChildWaits,
-    Published,
     UnknownTaskBackoff,
     current_workspace,
     job_ids,
@@ -100,7 +99,7 @@ def test_the_oldest_outcomes_are_forgotten() -> None:
     """A process keeps 1,000; those under a key stay, however many others follow."""
     sent, queue = ChildWaits(), FairQueue("redis://h")
     for n in range(1001):
-        job = JobId(Published(Outcome.CREATED, f"j{n}"))
+        job = JobId(Outcome.CREATED, f"j{n}")
         sent.published(queue, f"m{n}", "ada", "q", "t", job, keyed=True)
         sent.published(queue, f"plain{n}", "ada", "q", "t", job)
     assert sent.unique("m0") is None

@@ -18,7 +18,6 @@ from fairqueue import (
 )
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.store import Store
-from fairqueue.adapters import Published
 
 
 def make(**options: Any) -> FairQueue:
@@ -111,7 +110,7 @@ def test_a_job_whose_id_is_used_and_that_is_refused_is_an_outcome() -> None:
     used = some(1, workspace="b", job_id="m", other_id="x~m")
     pairs = [queue._checked(new, is_new=True) for new in [*used, *some(1)]]
     outcomes = queue._publish_many(pairs)
-    assert [type(one) for one in outcomes] == [CapacityExceeded, Published]
+    assert [type(one) for one in outcomes] == [CapacityExceeded, JobId]
 
 
 @pytest.mark.timeout(10)

@@ -21,7 +21,7 @@ from fairqueue._stores.sharded.shards import OpenShard, cannot_open
 from fairqueue._stores.sharded.waiter import ShardedWaiter
 from fairqueue._stores.store import Store
 from fairqueue._stores.waiter import Waiter
-from fairqueue._types import Admission, Job, Published, Renewed
+from fairqueue._types import Admission, Job, JobId, Renewed
 from fairqueue.errors import (
     LeaseLost,
     PublishInterrupted,
@@ -97,7 +97,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         admission: Admission,
         *,
         shards: str = "",  # noqa: ARG002 - the arguments are those of a store of one shard
-    ) -> Published:
+    ) -> JobId:
         """Enqueue a job on the shard of its workspace.
 
         If its parent job runs on another shard, that lease is checked in a step before. While its
@@ -105,7 +105,7 @@ class ShardedStore(ShardedLimits, OwnMethods):
         """
         return self.patiently(lambda: self._publish(job, admission))
 
-    def _publish(self, job: Job, admission: Admission) -> Published:
+    def _publish(self, job: Job, admission: Admission) -> JobId:
         home, shards = self.placed(job.workspace)
         return home.publish(job, self._checked(home, job, admission), shards=shards)
 

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from kombu.messaging import Producer
 
 import fairqueue_celery
-from fairqueue import Outcome
-from fairqueue.adapters import Published, batch
+from fairqueue import JobId, Outcome
+from fairqueue.adapters import batch
 from fairqueue_celery._channel.direct import DirectProducer
 from fairqueue_celery._publish import template
 from fairqueue_celery._publish.publish import child_waits
@@ -62,7 +62,7 @@ def _sent(app: Celery, *, by_celery: bool) -> Iterator[list[str]]:
 
     def noted(pairs: Any, **_: Any) -> Any:
         texts.extend(f"{job!r} {admission!r}" for job, admission in pairs)
-        return [Published(Outcome.CREATED, job.id) for job, _ in pairs]
+        return [JobId(Outcome.CREATED, job.id) for job, _ in pairs]
 
     def own(batch: Any, own: Any, task: Any, args: Any, kwargs: Any, options: Any) -> Any:
         return own(task, args, kwargs, **options)
