@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 from fairqueue._keys import decode, encode
 from fairqueue._stores.layout import Mark
-from fairqueue._stores.operators import OperatorStore
+from fairqueue._stores.lists import ListStore
 from fairqueue._types import StoredLimits
 from fairqueue.errors import FairQueueError
 
 Settings = dict[tuple[str, bytes], bytes]
 """Texts by their kind of hash and field."""
 SETTINGS_AT_ONCE = 200
-FORWARDINGS = 200  # fields that are read at once
 BEGIN, UNIQUE_KEYS = b"0", b"unique 0"
 """Cursors: of all that a workspace has, and after its jobs and dead letters."""
 
@@ -37,7 +36,7 @@ def _late(workspace: str) -> FairQueueError:
     return FairQueueError(f"workspace {workspace!r} is moved by another process")
 
 
-class MovesStore(OperatorStore):
+class MovesStore(ListStore):
     """The steps of a move; each is atomic and may be repeated."""
 
     def whereabouts(self, workspace: str, to: int | None = None) -> Forwarding:
@@ -83,18 +82,8 @@ class MovesStore(OperatorStore):
         yield from (decode(field) for field, text in self._scan("moved") if text[:1] in marks)
 
     def _scan(self, kind: str) -> Iterator[tuple[bytes, bytes]]:
-        cursor: Any = b"0"
-        begun = False
-        while not begun or int(cursor):
-            begun = True
-            cursor, found = self.engine.command(
-                "HSCAN", self.engine.keys.key(kind), cursor, "COUNT", FORWARDINGS
-            )
-            yield from (
-                found.items()
-                if isinstance(found, dict)
-                else zip(found[::2], found[1::2], strict=True)
-            )
+        for _, page in self.entries(kind):
+            yield from page.items()
 
     def names_parents(self) -> bool:
         """Whether a workspace has a parent, or lives elsewhere than its name says."""
