@@ -89,7 +89,7 @@ def _open_engine(
     from fairqueue._stores.redis import RedisEngine  # noqa: PLC0415
     from fairqueue._stores.redis.address import client_at  # noqa: PLC0415
     from fairqueue._stores.redis.cluster import is_cluster  # noqa: PLC0415
-    from fairqueue._stores.redis.replicas import Replicas  # noqa: PLC0415
+    from fairqueue._stores.redis.connections import Replicas  # noqa: PLC0415
 
     # in a Cluster its slot may be on another node
     beside = opened if isinstance(opened, RedisEngine) and not is_cluster(url) else None

@@ -13,7 +13,7 @@ import redis
 from fairqueue import Pause
 from fairqueue._stores.engine import Engine, Level
 from fairqueue._stores.redis import health
-from fairqueue._stores.redis.replicas import Replicas
+from fairqueue._stores.redis.connections import Replicas
 from fairqueue.audit import Remark
 from fairqueue.audit.checkup import of_workers, remarks
 from fairqueue.audit.looks import take_look

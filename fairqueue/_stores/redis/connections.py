@@ -30,15 +30,14 @@ from contextlib import suppress
 from copy import copy
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 from redis.exceptions import ResponseError
 
 from fairqueue._stores.breaker import ASK_SECONDS, PATIENCE_SECONDS
-from fairqueue._stores.redis.errors import is_from_wrong_server, is_moved
+from fairqueue._stores.redis.errors import TooFewReplicas, is_from_wrong_server, is_moved
 from fairqueue._stores.redis.looking import Looking
-from fairqueue._stores.redis.replicas import Replicas, TooFewReplicas
 from fairqueue._utils import is_readable, this_process
 
 TIMEOUTS = "socket_timeout", "socket_connect_timeout"
@@ -247,6 +246,13 @@ def _has_input(connection: Any, seconds: float = 0.0) -> bool:
     if not isinstance(opened, socket.socket):
         return bool(connection.can_read(seconds))
     return is_readable([opened.fileno()], seconds)
+
+
+class Replicas(NamedTuple):
+    """How many replicas confirm a write before its call returns, and within which time."""
+
+    least: int = 0
+    seconds: float = 1.0
 
 
 class Confirmation:

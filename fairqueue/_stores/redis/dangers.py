@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import redis
 
+from fairqueue._stores.engine import Level, Remark
 from fairqueue._stores.redis.errors import REMEDIES, is_withheld
 from fairqueue._utils import Throttle
 from fairqueue.errors import ConfigurationError, StoreUnavailable
@@ -22,42 +23,42 @@ EVICTS_WHAT_EXPIRES = "volatile-"
 WARN_EVERY_SECONDS = 600.0
 
 
-class Danger(NamedTuple):
-    """A setting that may lose jobs, or stop a script, and the remedy."""
-
-    text: str
-    refuses: bool = True
-    """Whether a producer or worker that starts is refused."""
-
-
 def spares_jobs(policy: str) -> bool:
     """Whether Redis keeps all jobs when it is full."""
     return policy == SAFE or policy.startswith(EVICTS_WHAT_EXPIRES)
 
 
-def danger_of(policy: str, *, confirms: bool = False) -> Danger | None:
-    """Return the danger of a maxmemory-policy; ``confirms``: replicas confirm writes."""
+def danger_of(policy: str, *, confirms: bool = False) -> Remark | None:
+    """Return the danger of a maxmemory-policy; ``confirms``: replicas confirm writes.
+
+    A producer or worker that starts is refused where it is a problem.
+    """
     if policy == SAFE:
         return None
     if not spares_jobs(policy):
-        return Danger(
+        return Remark(
+            Level.PROBLEM,
+            "eviction",
             f"this Redis has maxmemory-policy {policy!r} and would drop jobs when it is full: "
-            "set maxmemory-policy to noeviction"
+            "set maxmemory-policy to noeviction",
         )
     if confirms:
-        return Danger(
+        return Remark(
+            Level.PROBLEM,
+            "eviction",
             f"this Redis has maxmemory-policy {policy!r} and would drop what min_replicas needs "
-            "when it is full: set maxmemory-policy to noeviction"
+            "when it is full: set maxmemory-policy to noeviction",
         )
-    return Danger(
+    return Remark(
+        Level.WARNING,
+        "eviction",
         f"this Redis has maxmemory-policy {policy!r}: "
         "when it is full it keeps all jobs, but drops results of Celery, and replies that make a "
         "repeated call harmless; raise maxmemory in time, or set maxmemory-policy to noeviction",
-        refuses=False,
     )
 
 
-def check_server(client: Any, *, confirms: bool = False) -> Iterator[Danger]:
+def check_server(client: Any, *, confirms: bool = False) -> Iterator[Remark]:
     """Raise ConfigurationError if the scripts cannot run on this server; yield its dangers.
 
     StoreUnavailable for a replica: after a failover the address may lead to one for a while.

@@ -26,13 +26,12 @@ from fairqueue._stores.engine import (
 from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, doubt_server, server_of
-from fairqueue._stores.redis.connections import TIMEOUTS, Confirmation, Wire
-from fairqueue._stores.redis.dangers import Danger, check_server, danger_of, warn
+from fairqueue._stores.redis.connections import TIMEOUTS, Confirmation, Replicas, Wire
+from fairqueue._stores.redis.dangers import check_server, danger_of, warn
 from fairqueue._stores.redis.errors import raise_told, translated_redis_errors
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
 from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import missing_permissions
-from fairqueue._stores.redis.replicas import Replicas
 from fairqueue._stores.redis.traced import is_traced
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue.errors import FairQueueError, StoreUnavailable
@@ -169,7 +168,7 @@ class RedisEngine(Engine):
             doubt_server(self.client.connection_pool)
             raise
         for danger in dangers:
-            if strict and danger.refuses:
+            if strict and danger.level is Level.PROBLEM:
                 raise UnsafeServer(danger.text)
             warn(danger.text)
 
@@ -180,11 +179,11 @@ class RedisEngine(Engine):
         if danger:
             warn(danger.text)
 
-    def _forbidden(self) -> Iterator[Danger]:
+    def _forbidden(self) -> Iterator[Remark]:
         key, waits = self.keys.key("token", "q"), self._replicas.least > 0
         text = missing_permissions(self.client, key, waits=waits)
         if text is not None:
-            yield Danger(text)
+            yield Remark(Level.PROBLEM, "permissions", text)
 
     @property
     def server(self) -> str:
@@ -216,8 +215,7 @@ class RedisEngine(Engine):
         with self._guarded():
             yield from health.remarks(self.client, self._replicas)
             yield from health.refused_writes(self.client, self.keys.prefix)
-            for danger in self._forbidden():
-                yield Remark(Level.PROBLEM, "permissions", danger.text)
+            yield from self._forbidden()
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

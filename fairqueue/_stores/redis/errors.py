@@ -10,7 +10,6 @@ import redis
 import redis.exceptions
 from redis.sentinel import MasterNotFoundError
 
-from fairqueue._stores.redis.replicas import TooFewReplicas
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 
 SCRIPT_DENIED = ("user executing the script", "ACL failure in script")
@@ -50,6 +49,10 @@ WRONG_SERVER = frozenset(
     }
 )
 """Answers of a server that is not, or not yet, the primary: its address may lead elsewhere now."""
+
+
+class TooFewReplicas(redis.ResponseError):
+    """Too few replicas confirmed a write, or are known to be there before it was sent."""
 
 
 class SlotMoved(redis.ResponseError):

@@ -10,9 +10,9 @@ import redis
 
 from fairqueue._lazy import rows
 from fairqueue._stores.engine import Level, Remark
+from fairqueue._stores.redis.connections import Replicas
 from fairqueue._stores.redis.dangers import SAFE, danger_of, spares_jobs
 from fairqueue._stores.redis.errors import is_from_wrong_server, remedy_of
-from fairqueue._stores.redis.replicas import Replicas
 from fairqueue.plain import counted
 
 PINGS = 20
@@ -128,9 +128,10 @@ def _clients(info: Info) -> Iterator[Remark]:
 
 def _eviction(info: Info) -> Iterator[Remark]:
     policy = str(info.get("maxmemory_policy", SAFE))
-    level = Level.WARNING if policy != SAFE and spares_jobs(policy) else Level.PROBLEM
-    if danger := danger_of(policy):
-        yield Remark(level, "eviction", danger.text)
+    danger = danger_of(policy)
+    level = danger.level if danger else Level.PROBLEM
+    if danger:
+        yield danger
     if evicted := int(info.get("evicted_keys", 0)):
         what = "results may be missing" if level is Level.WARNING else "jobs may be lost"
         text = f"evicted since its start: {counted(evicted, 'key')}; {what}"
