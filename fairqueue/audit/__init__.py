@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from fairqueue._stores.engine import Level, Remark
-from fairqueue.audit.checks import Finding, Mended, Repair
-from fairqueue.audit.checkup import Checkup
+from fairqueue.audit.checks import Finding, Mended, Repair, audit, certain_findings
 from fairqueue.audit.keyspace import Keyspace
-from fairqueue.audit.looks import audit, certain_findings
+from fairqueue.audit.remarks import Checkup, Status
 from fairqueue.audit.repairs import can_be_mended, rebuild, remedy_of
-from fairqueue.audit.status import Status
 from fairqueue.audit.view import Audit
 
 __all__ = [

@@ -1,21 +1,44 @@
-"""Checks the raw keys against the invariants; an empty list means that all hold."""
+"""Checks the raw keys against the invariants; an empty list means that all hold.
+
+The keys are not read in one atomic step, so one look may see a change half done: a job may move
+while its lane is read. A finding is certain if each of several looks makes it in the same words.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from fairqueue._keys import KINDS, decode
 from fairqueue._shards.placement import shard_of
+from fairqueue._stores import fairness as fair
+from fairqueue._stores.engine import Engine
 from fairqueue._stores.layout import read_mark
-from fairqueue.audit import job_checks, lease_checks, node_checks, rebuild_checks, request_checks
-from fairqueue.audit.view import ALMOST, FORMAT, Audit, Found, Where, entity, unequal
+from fairqueue.audit import place_checks
+from fairqueue.audit.keyspace import Keyspace
+from fairqueue.audit.limits import lists_of, settings_of
+from fairqueue.audit.view import ALMOST, ENTRY, FORMAT, Audit, Found, Where, entity, unequal
 
+LOOKS = 5
+"""One repetition may be chance: what comes and goes all the time may be met twice."""
 MORTAL = {kind for kind, of in KINDS.items() if of.goes == "expires"}
 ESTIMATES_KEPT = 16
 HELD_SECONDS = 20.0  # a schedule that is due, while a worker publishes it, at most
 _STEPS = re.compile(r"[\d.]+ \S+ steps \d+ \S+")
+REST_SECONDS = 600
+TASK_BYTES = 16  # of a task's record: see lua/state/tasks.lua
+_PROGRESS = re.compile(r"[1-9]\d* \S+")
+FORMS = {
+    "counts ": re.compile(r"(\S+=\d+ )+[\d.]+"),
+    "progress ": re.compile(r"\d\S* \S+ \S+ [\d.]+|\[.*"),
+    "shard across:": re.compile(r"\S+ \S+ [01]"),
+}
+"""How a field's text looks, by the kind and how its name begins: the rebuild removes others."""
+MEMBERS = {"task_rates": re.compile(r"[^:]+:[^:]+"), "scheduled": ENTRY}
+"""How a member looks, by its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +67,7 @@ class Mended:
     """All repairs, and the findings that are left."""
 
     repairs: tuple[Repair, ...] = ()
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
     """The findings that are left."""
 
 
@@ -279,10 +302,133 @@ def _moves(a: Audit, name: str) -> bool:
     return mark.startswith((">", "<", "|"))
 
 
-MODULES = job_checks, lease_checks, node_checks, rebuild_checks, request_checks
+def _i1_inner_nodes_stand_where_they_should(a: Audit) -> Iterator[Found]:
+    """An inner node is ready exactly while a member is runnable and its shared limit is open."""
+    for b in a.space.inner_nodes.values():
+        runnable, closed = bool(a.space.of("ready", b.id)), a.closed(b.limit_key)
+        resting = {"at_task_limit"} if b.held else {"idle", "busy", "idle_with_debt"}
+        wanted = {closed or "ready"} if runnable else resting
+        if b.state not in wanted and not a.draining and not a.is_due(b.limit_key):
+            yield ("node", b.id), f"inner node {b.id} is {b.state}, not {wanted}"
+
+
+def _i10_closed_shared_limits_are_full_or_wait(a: Audit) -> Iterator[Found]:
+    for name, shared in a.space.shared_limits.items():
+        where = "shared_limit", name
+        closed = a.closed(name) if a.space.of("nodes_of_shared_limit", name) else None
+        if shared.block != closed and not a.draining and not a.is_due(name):
+            yield where, f"shared limit {name} is {shared.block}, not {closed}"
+        if shared.block == "rate" and shared.timer is None:
+            yield where, f"shared limit {name} waits for its rate and no timer is set"
+        if shared.walks and not a.is_due(name):
+            yield where, f"shared limit {name} has nodes that must follow, and its timer is not due"
+
+
+def _i5_inner_nodes_weigh_as_much_as_their_members(a: Audit) -> Iterator[Found]:
+    counts = a.counts_of_inner_nodes
+    for b in a.space.inner_nodes.values():
+        members, total, held = counts.get(b.id, (0, 0, 0))
+        if (b.members, b.total) != (members, total):
+            there = f"{members} that weigh {total}"
+            text = f"inner node {b.id} counts {b.members} that weigh {b.total}, there are {there}"
+            yield ("node", b.id), text
+        if b.held != held:
+            text = f"inner node {b.id} counts {b.held} that are held back, there are {held}"
+            yield ("node", b.id), text
+        if not b.group and b.total and abs(fair.weight_of(b.total) - b.weight) > ALMOST:
+            text = f"inner node {b.id} weighs {b.weight}, its members {b.total}"
+            yield ("node", b.id), text
+
+
+def _i3_inner_nodes_are_listed(a: Audit) -> Iterator[Found]:
+    wanted = {(b.limit_key, b.id) for b in a.space.inner_nodes.values()}
+    lists = "nodes_of_shared_limit"
+    yield from a.differs(lists, "inner nodes", wanted, lambda one: ("node", one[1]))
+    known = {*a.space.inner_nodes, *a.space.nodes}
+    for name, _, node in a.stands():
+        if node not in known:
+            yield entity(name), f"{decode(name)!r} stands in {node}, which does not exist"
+
+
+def _i3_groups_are_what_is_set(a: Audit) -> Iterator[Found]:
+    for ws in a.space.workspaces.values():
+        if ws.moves:
+            if ws.timer is None or ws.timer > a.now:
+                text = f"{decode(ws.name)!r} moves between groups, and its timer is not due"
+                yield ("workspace", ws.name), text
+        elif ws.parent != a.levels.parent_of(ws.name) and not a.draining:
+            text = f"{decode(ws.name)!r} is in group {ws.parent}, not {a.levels.parent_of(ws.name)}"
+            yield ("workspace", ws.name), text
+
+
+def _i11_nothing_is_left_of_an_inner_node(a: Audit) -> Iterator[Found]:
+    for b in a.space.inner_nodes.values():
+        if b.state == "idle" and not b.members:
+            yield ("node", b.id), f"inner node {b.id} is idle and empty"
+
+
+def _i11_entries_can_be_read(a: Audit) -> Iterator[Found]:
+    for kind, form in MEMBERS.items():
+        for *names, member, _ in a.entries(kind):
+            if not form.fullmatch(member):
+                yield ("entry", kind, *names, member), f"what {kind} has cannot be read: {member}"
+    for of, form in FORMS.items():
+        kind, _, before = of.partition(" ")
+        for name, text in a.space.one(kind, {}).items():
+            if name.startswith(before) and not form.fullmatch(text):
+                found = f"{kind} of {decode(name)!r} cannot be read: {text[:80]!r}"
+                yield ("field", kind, name), found
+    for field, record in a.space.shard_fields.items():
+        if field.startswith(b"task:") and len(record) != TASK_BYTES:
+            name = field.decode()
+            yield ("field", "shard", name), f"the record of {decode(name)!r} cannot be read"
+
+
+def _i11_unused_queues_hold_nothing(a: Audit) -> Iterator[Found]:
+    for queue, node in a.space.nodes.items():
+        if node.unused and any(a.space.of(kind, queue) for kind in ("jobs", "indebted", "ready")):
+            text = f"queue {decode(queue)!r} is marked as unused and is not empty"
+            yield ("node", queue), text
+
+
+def _i11_queues_are_listed(a: Audit) -> Iterator[Found]:
+    listed = a.space.one("shard", {}).get("queues")
+    if listed is not None and set(listed.split()) != set(a.space.nodes):
+        yield ("field", "shard", "queues"), f"the queues are not {listed!r}"
+
+
+def _i11_the_rebuild_goes_on(a: Audit) -> Iterator[Found]:
+    text = a.space.one("shard", {}).get("rebuild", "1 0")
+    if a.rebuild_at > a.now + REST_SECONDS:
+        yield ("shard",), f"the rebuild does not go on before {a.rebuild_at}"
+    if not _PROGRESS.fullmatch(text):
+        yield ("field", "shard", "rebuild"), f"the rebuild does not go on: {text!r}"
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _i11_limits_are_listed(a: Audit) -> Iterator[Found]:
+    fields: dict[str, str] = a.space.one("limits", {})
+    lists = {what: set(found) for (what,), found in a.space.all("limits_with")}
+    listed = {(what, field) for what, found in lists.items() for field in found}
+    due = {(what, field) for field in fields for what in lists_of(field, fields[field])}
+    for field in sorted({field for _, field in listed ^ due}):
+        yield ("field", "limits", field), f"the limits {field!r} are not listed as they should be"
+    settings = a.space.one("shard", {}).get("settings")
+    if a.space.one("indexed_tasks", {}):
+        lists["indexed"] = set()
+    if settings is not None and _json(settings) != settings_of(fields, lists, a.mark):
+        yield ("field", "limits", "settings"), f"the limits of all are not {settings!r}"
+
+
 CHECKS: list[Callable[[Audit], Iterator[Found]]] = [
     check
-    for of in (globals(), *map(vars, MODULES))
+    for of in (globals(), vars(place_checks))
     for name, check in of.items()
     if re.match(r"_i\d+_", name)
 ]
@@ -305,3 +451,34 @@ def _all_of(check: Callable[[Audit], Iterator[Found]], a: Audit) -> Iterator[Fou
     except (ValueError, LookupError) as error:
         name = " ".join(check.__name__.split("_")[2:])
         yield ("unchecked", name), f"whether {name} is not known: {error} cannot be read"
+
+
+def take_look(engine: Engine, now: float | None = None) -> Audit:
+    """Read every key once; ``now`` overrides the engine's clock, in tests."""
+    space = Keyspace(engine)
+    if now is None:
+        seconds, micros = map(int, engine.command("TIME"))  # nothing that was read is later
+        now = seconds + micros / 1e6
+    return Audit(space, now)
+
+
+def audit(engine: Engine, *, now: float | None = None) -> list[Finding]:
+    """Look once and return what does not hold; on a live store see :func:`certain_findings`.
+
+    Two findings may be temporary: I2 until a lowered limit has drained, and I7 from a wake-up to
+    the claim of the woken worker.
+    """
+    return findings(take_look(engine, now))
+
+
+def certain_findings(engine: Engine, *, now: float | None = None) -> tuple[Audit, list[Finding]]:
+    """Look until each finding is certain or gone; return the last look and what is certain."""
+    look = take_look(engine, now)
+    left = findings(look)
+    for _ in range(LOOKS - 1):
+        if not left:
+            break
+        look = take_look(engine, now)
+        again = set(findings(look))
+        left = [finding for finding in left if finding in again]
+    return look, left

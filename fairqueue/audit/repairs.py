@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from fairqueue._keys import TYPES
 from fairqueue._stores.store import StoreBase
-from fairqueue.audit.checks import Finding, Mended, Repair
-from fairqueue.audit.looks import certain_findings
-from fairqueue.audit.shards import named
+from fairqueue.audit.checks import Finding, Mended, Repair, certain_findings
+from fairqueue.audit.remarks import named
 from fairqueue.audit.view import Audit, Where
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 

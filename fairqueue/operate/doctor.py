@@ -20,21 +20,8 @@ from fairqueue.audit import (
     Mended,
     Status,
     certain_findings,
-    checkup,
     rebuild,
-)
-from fairqueue.audit.shards import named, of_away, of_layout, of_servers, servers_away
-from fairqueue.audit.status import (
-    RECENT_SECONDS,
-    contradictions,
-    late_queues,
-    late_schedules,
-    long_jobs,
-    missing_slots,
-    paused,
-    recent_deaths,
-    silent_workers,
-    stuck_queues,
+    remarks,
 )
 from fairqueue.errors import StoreUnavailable
 from fairqueue.operate.dead import DeadLetters
@@ -63,7 +50,7 @@ class Doctor:
         only if further looks find it again. On a large namespace it takes memory and time. With
         several shards, each text names the shard.
         """
-        return list(named([found for _, found in _looks(self._connected().shards)]))
+        return list(remarks.named([found for _, found in _looks(self._connected().shards)]))
 
     def rebuild(self) -> Mended:
         """Rebuild what :meth:`audit` finds; return each repair, and what still does not hold.
@@ -83,11 +70,13 @@ class Doctor:
         store = self._connected()
         store.look()
         mended = rebuild(store) if repair else Mended()
-        away = servers_away(store)
+        away = remarks.servers_away(store)
         there = [shard for shard in store.shards if shard.engine.server not in away]
         seen = _looks(there)
-        told = chain(self._status(away).remarks, checkup.remarks([look for look, _ in seen]))
-        found = named([of_shard for _, of_shard in seen], [one.engine.shard for one in there])
+        told = chain(self._status(away).remarks, remarks.of_looks([look for look, _ in seen]))
+        found = remarks.named(
+            [of_shard for _, of_shard in seen], [one.engine.shard for one in there]
+        )
         return Checkup(self._settings.namespace, tuple(told), tuple(found), mended.repairs)
 
     def status(self) -> Status:
@@ -96,37 +85,39 @@ class Doctor:
         It is what :meth:`checkup` tells without the keys, which it does not read: cheap enough for
         a probe. Raises StoreUnavailable if no server answers.
         """
-        return self._status(servers_away(self._connected()))
+        return self._status(remarks.servers_away(self._connected()))
 
     def _status(self, away: Mapping[str, StoreUnavailable]) -> Status:
         store = self._connected()
         there = [shard for shard in store.shards if shard.engine.server not in away]
         here = sharded(store).of_these(there) if away else store
         views = Views(lambda: here, self._settings)
-        servers = chain(of_away(store, away), of_servers(there), of_layout(there))
+        servers = chain(
+            remarks.of_away(store, away), remarks.of_servers(there), remarks.of_layout(there)
+        )
         rows, every = views.queues(), views.workers(gone=True)
         workers = [row for row in every if row.is_alive]
         fullest = sorted(rows, key=lambda row: -row.runnable)[:MOST_QUEUES]
         busy = [row for row in fullest if row.runnable]
         found = {row.queue: views.runnable(row.queue, of_queues=len(busy)) for row in busy}
-        late = late_queues((row, found[row.queue]) for row in busy)
+        late = remarks.late_queues((row, found[row.queue]) for row in busy)
         wanted = {row.queue: demand_of(row, workers, found[row.queue]) for row, _ in late}
         stored = LiveLimits(lambda: here).list()
         averages = {row.task: row.average_seconds for page in here.tasks() for row in page}
         told = chain(
             servers,
-            checkup.of_workers(workers),
-            silent_workers(every),
-            stuck_queues(late, workers),
-            missing_slots(wanted),
-            long_jobs(views.running(n=MOST_JOBS).jobs, averages),
-            checkup.unknown_tasks(views.unknown_tasks()),
-            checkup.waits(views.blocked_waits()),
-            late_schedules(next_schedules(there)),
-            recent_deaths(_recent_dead(here), most=MOST_DEAD),
-            paused(here.pauses()),
-            contradictions(stored),
-            checkup.limits_remark(stored),
+            remarks.of_workers(workers),
+            remarks.silent_workers(every),
+            remarks.stuck_queues(late, workers),
+            remarks.missing_slots(wanted),
+            remarks.long_jobs(views.running(n=MOST_JOBS).jobs, averages),
+            remarks.unknown_tasks(views.unknown_tasks()),
+            remarks.waits(views.blocked_waits()),
+            remarks.late_schedules(next_schedules(there)),
+            remarks.recent_deaths(_recent_dead(here), most=MOST_DEAD),
+            remarks.paused(here.pauses()),
+            remarks.contradictions(stored),
+            remarks.limits_remark(stored),
         )
         running, waiting = (sum(getattr(row, n) for row in rows) for n in ("running", "waiting"))
         return Status(running, waiting, len(workers), tuple(told))
@@ -165,7 +156,7 @@ class Doctor:
 
 def _recent_dead(store: StoreBase) -> list[DeadLetter]:
     """Return the dead letters of the last hour, up to some."""
-    chosen = DeadFilter(since=time.time() - RECENT_SECONDS)
+    chosen = DeadFilter(since=time.time() - remarks.RECENT_SECONDS)
     return list(islice(DeadLetters(lambda: store).list(chosen), MOST_DEAD))
 
 

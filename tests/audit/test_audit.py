@@ -16,7 +16,7 @@ from fairqueue._stores.engine import Engine
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.redis.pages import FIRST
 from fairqueue._stores.store import Store
-from fairqueue.audit import audit, certain_findings, checks, looks
+from fairqueue.audit import audit, certain_findings, checks, place_checks
 from fairqueue.audit.checks import Finding
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.testing import ManualClock
@@ -122,8 +122,8 @@ def test_what_comes_and_goes_is_not_certain(
 ) -> None:
     """That several looks find an idle queue half done does not say that it stood still."""
     met = Finding("I6", "queue 'q' has jobs and no record", ("node", "q"))
-    of_looks = iter([*[[met]] * (looks.LOOKS - 1), []])
-    monkeypatch.setattr(looks, "findings", lambda _: next(of_looks))
+    of_looks = iter([*[[met]] * (checks.LOOKS - 1), []])
+    monkeypatch.setattr(checks, "findings", lambda _: next(of_looks))
     assert certain_findings(engine)[1] == []
 
 
@@ -150,7 +150,7 @@ def test_every_key_has_one_hash_tag(redis_client: redis.Redis, namespace: str) -
         assert re.fullmatch(r"\{[^{}]+:\d+\}:[^{}]*", key.decode())
 
 
-@pytest.mark.parametrize("module", [checks, *checks.MODULES])
+@pytest.mark.parametrize("module", [checks, place_checks])
 def test_each_check_names_its_invariant(module: ModuleType) -> None:
     """One without it would never be made."""
     functions = [each for _, each in inspect.getmembers(module, inspect.isfunction)]

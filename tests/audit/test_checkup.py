@@ -15,8 +15,8 @@ from fairqueue._stores.engine import Engine, Level
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.connections import Replicas
 from fairqueue.audit import Remark
-from fairqueue.audit.checkup import of_workers, remarks
-from fairqueue.audit.looks import take_look
+from fairqueue.audit.checks import take_look
+from fairqueue.audit.remarks import of_looks, of_workers
 from fairqueue.rows import WorkerRow
 from tests.contract.world import World
 from tests.operators import operators_of
@@ -25,7 +25,7 @@ from tests.operators import operators_of
 def told(world: World, engine: Engine, *workers: WorkerRow) -> dict[str, list[Remark]]:
     """What is told now, by what it is about."""
     found: dict[str, list[Remark]] = {}
-    looked = remarks([take_look(engine, world.clock())])
+    looked = of_looks([take_look(engine, world.clock())])
     listed = (
         one for one in operators_of(world.store).doctor.status().remarks if one.about == "queues"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from fairqueue import Job, Limits, Pause
 from fairqueue.adapters import Admission, Ending, Finish
-from fairqueue.audit.looks import take_look
+from fairqueue.audit.checks import take_look
 from tests.contract.world import Worker, World, sound
 
 DAY = 86400.0

@@ -19,7 +19,7 @@ from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.replies import ticket
 from fairqueue._stores.sharded import ShardedStore, parents
 from fairqueue._types import Limits, StoredLimits
-from fairqueue.audit.shards import of_layout
+from fairqueue.audit.remarks import of_layout
 from fairqueue.rows import DeadFilter
 from fairqueue.testing import ManualClock
 from tests.shards.conftest import HOMES as MEMBERS

@@ -7,7 +7,7 @@ from redis import Redis
 
 from fairqueue import FairQueue
 from fairqueue._keys import Keys
-from fairqueue.audit import status
+from fairqueue.audit import remarks
 from tests.unit.conftest import Shell
 
 
@@ -52,7 +52,7 @@ def test_a_problem_is_the_last_word(shell: Shell, redis_url: str, namespace: str
     """What ends with "Every invariant holds" would be read as sound."""
     queue = FairQueue(redis_url, namespace=namespace)
     with queue, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(status, "LATE_SECONDS", -1.0)
+        patch.setattr(remarks, "LATE_SECONDS", -1.0)
         queue.publish(b"", queue="q", workspace="a")
         text = shell.run("doctor", code=1).stdout
     assert text.endswith("invariant holds. Above: 1 problem with the server or the workers.\n")

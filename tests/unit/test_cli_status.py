@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairqueue import DeadLetter, FairQueue, Job, Pause, Scope
-from fairqueue.audit import Level, Remark, Status, status
+from fairqueue.audit import Level, Remark, Status, remarks
 from fairqueue.rows import (
     Demand,
     PauseRow,
@@ -37,7 +37,7 @@ def test_a_queue_that_no_worker_serves_is_exit_code_1(
     shell: Shell, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name is printed without what would clear a screen; pauses and deaths are told, too."""
-    monkeypatch.setattr(status, "LATE_SECONDS", -1.0)
+    monkeypatch.setattr(remarks, "LATE_SECONDS", -1.0)
     for _ in range(2):
         queue.publish(b"", queue="mail", workspace="acme", task="send")
     (lease,) = queue.claim(["mail"]).leases
@@ -73,19 +73,19 @@ def _texts(remarks: Iterator[Remark]) -> list[str]:
 
 def test_a_stuck_queue_has_workers_or_none() -> None:
     """The remedy differs; one that was served a moment ago is not stuck."""
-    (none,) = _texts(status.stuck_queues([(_queue(), 80.0)], []))
+    (none,) = _texts(remarks.stuck_queues([(_queue(), 80.0)], []))
     assert none.endswith("of 2 workspaces, and none was claimed for 80 s: start a worker for it")
-    (busy,) = _texts(status.stuck_queues([(_queue(), 80.0)], [_worker("w", 1, queues=("q",))]))
+    (busy,) = _texts(remarks.stuck_queues([(_queue(), 80.0)], [_worker("w", 1, queues=("q",))]))
     assert busy.endswith("check whether its workers are busy or stuck")
-    assert not _texts(status.stuck_queues([(_queue(2.0), 80.0)], []))
-    late = status.late_queues([(_queue(), Runnable(1, 1, n, True)) for n in (None, 59.0, 61.0)])
+    assert not _texts(remarks.stuck_queues([(_queue(2.0), 80.0)], []))
+    late = remarks.late_queues([(_queue(), Runnable(1, 1, n, True)) for n in (None, 59.0, 61.0)])
     assert [seconds for _, seconds in late] == [61.0]
 
 
 def test_missing_slots_are_counted() -> None:
     """Not of a queue whose workers do not say how many they have."""
     found = {"a": Demand(5, 6, 2), "b": Demand(5, 6, None), "c": Demand(0, 2, 2)}
-    (text,) = _texts(status.missing_slots(found))
+    (text,) = _texts(remarks.missing_slots(found))
     assert text.startswith("queue 'a' could use 6 worker slots, and its workers have 2")
 
 
@@ -93,16 +93,16 @@ def test_a_silent_worker_is_named_for_an_hour() -> None:
     """One that stopped, lives, or was started again, is not."""
     rows = [_worker("dead", 300), _worker("stopped", 300, 0.0)]
     rows += [_worker("lives", 5), _worker("lives", 300)]
-    (text,) = _texts(status.silent_workers([*rows, _worker("old", 4000)]))
+    (text,) = _texts(remarks.silent_workers([*rows, _worker("old", 4000)]))
     assert text == "worker 'dead' is silent for 5 m 00 s: see why"
 
 
 def test_a_silent_worker_with_jobs_is_a_problem_if_none_lives() -> None:
     """No worker frees their slots; else those that are acked late start again."""
     holds = replace(_worker("dead", 300), running=2)
-    (one,) = status.silent_workers([holds])
+    (one,) = remarks.silent_workers([holds])
     assert (one.level, one.text[-34:]) == (Level.PROBLEM, "2 jobs; no worker lives: start one")
-    (one,) = status.silent_workers([holds, _worker("lives", 5)])
+    (one,) = remarks.silent_workers([holds, _worker("lives", 5)])
     assert one.level is Level.WARNING
     assert one.text.endswith("with 2 jobs; those acked late start again elsewhere")
 
@@ -116,7 +116,7 @@ def test_a_job_that_runs_ten_times_longer_is_named() -> None:
         return row
 
     jobs = job("slow", 101), job("slow", 99), job("short", 50), job("new", 9999)
-    (text,) = _texts(status.long_jobs(jobs, {"slow": 10.0, "short": 1.0, "new": None}))
+    (text,) = _texts(remarks.long_jobs(jobs, {"slow": 10.0, "short": 1.0, "new": None}))
     assert text.startswith("task 'slow' has 1 job running for more than 10 times its average")
 
 
@@ -133,20 +133,20 @@ def test_limits_that_contradict_each_other_are_named() -> None:
         row("configured", "workspace", "a", concurrency=5, reserve=5),
         row("configured", "workspace", "b", reserve=4),
     ]
-    assert _texts(status.contradictions(rows)) == [
+    assert _texts(remarks.contradictions(rows)) == [
         "concurrency 20 of queue 'q' is never reached: that of everything is 8",
         "reserves of 9 in all cannot be kept: concurrency of all is 8",
     ]
-    assert not _texts(status.contradictions(rows[1:]))
+    assert not _texts(remarks.contradictions(rows[1:]))
 
 
 def test_the_line_counts_what_is_wrong() -> None:
     """Problems come before warnings; of many pauses and deaths the first are named."""
     pauses = [PauseRow("queue", f"q{n}", Pause.PAUSED, 0.0, 60.0, None, None) for n in range(5)]
-    (held,) = status.paused(pauses)
+    (held,) = remarks.paused(pauses)
     assert "queue 'q2' paused for 1 m 00 s and 2 others; see" in held.text
     letter = DeadLetter(Job("j", "w", "q", "t", b"", 0, 0.0), "expired", 0.0, 1, ())
-    (dead,) = status.recent_deaths([letter] * 1200, most=1200)
+    (dead,) = remarks.recent_deaths([letter] * 1200, most=1200)
     assert dead.text.startswith("1,200 jobs or more died within the last hour, for example of task")
     problem = Remark(Level.PROBLEM, "queues", "stuck")
     found = Status(1, 2, 3, (held, Remark(Level.INFO, "server", "7"), problem, dead))
