@@ -16,13 +16,12 @@ from fairqueue.cli.cancel import cancel, purge
 from fairqueue.cli.dashboard import dashboard
 from fairqueue.cli.dead import dead
 from fairqueue.cli.demo import demo
-from fairqueue.cli.doctor import doctor, status
+from fairqueue.cli.doctor import doctor, reshard, status
 from fairqueue.cli.limits import limits
 from fairqueue.cli.lists import acts, history, jobs, pauses, ps, queues, tasks, workers
 from fairqueue.cli.metrics import metrics
 from fairqueue.cli.migrate import migrate
 from fairqueue.cli.pause import drain, pause, resume
-from fairqueue.cli.reshard import reshard
 from fairqueue.cli.schedules import schedules
 from fairqueue.cli.stats import stats
 from fairqueue.cli.top import top

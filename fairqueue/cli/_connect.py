@@ -1,4 +1,4 @@
-"""Open the queue for a command, and turn errors into exit codes."""
+"""Open the queue of a URL or an app for a command, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 import click
 import redis
 
-from fairqueue import ConfigurationError, FairQueue, FairQueueError, StoreUnavailable
-from fairqueue.adapters import mask_password
-from fairqueue.cli._broker_url import core_url
+from fairqueue import ConfigurationError, FairQueue, FairQueueError, Settings, StoreUnavailable
+from fairqueue.adapters import BROKER_SCHEMES, mask_password
 from fairqueue.cli._typed import CONNECTION, as_typed, is_given
 from fairqueue.errors import AlreadyRunning
 from fairqueue.plain import printable
@@ -22,6 +22,27 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 APP = "fairqueue.cli.app"
 """Key under which click's context keeps the app whose queue the commands use."""
+
+_STOCK_SCHEMES = {
+    "redis+socket": "unix",
+    "redis": "redis",
+    "rediss": "rediss",
+    "sentinel": "redis+sentinel",
+    "unix": "unix",
+}
+
+_CLIENT_OPTIONS = frozenset(
+    {
+        "client_name",
+        "db",
+        "health_check_interval",
+        "master_name",
+        "min_other_sentinels",
+        "password",
+        "username",
+    }
+)
+_CLIENT_PREFIXES = ("socket_", "ssl_", "sentinel_")
 
 
 @dataclass(frozen=True)
@@ -135,3 +156,46 @@ def _exit_codes(shown: str) -> Iterator[None]:
         raise Busy(str(error)) from None
     except FairQueueError as error:
         raise Problem(str(error)) from None
+
+
+def core_url(url: str) -> str:
+    """Convert a fairqueue broker URL into a core URL; return any other URL unchanged.
+
+    Options that only kombu understands are dropped, because the app itself checks them.
+    """
+    return _convert(url, BROKER_SCHEMES)
+
+
+def stock_url(url: str) -> str:
+    """Convert a broker URL of kombu's own Redis transport in the same way."""
+    return _convert(url, _STOCK_SCHEMES)
+
+
+def _convert(url: str, schemes: Mapping[str, str]) -> str:
+    scheme, mark, rest = url.partition("://")
+    if scheme not in schemes:
+        return url
+    head, question, query = rest.partition("?")
+    options = dict(parse_qsl(query)) if "@" not in query else {}  # a "?" in a password
+    kept = _kept(query, options) if options else query
+    return f"{schemes[scheme]}{mark}{head}{question if kept else ''}{kept}"
+
+
+def _kept(query: str, options: dict[str, str]) -> str:
+    parts = [part for part in query.split("&") if _is_core_option(part)]
+    if "virtual_host" in options:  # the database, because the path is a socket's
+        parts.append(urlencode({"db": options["virtual_host"].strip("/")}))
+    if "global_keyprefix" in options:
+        own = options.get("namespace", Settings.model_fields["namespace"].default)
+        parts = [part for part in parts if not part.startswith("namespace=")]
+        parts.append(urlencode({"namespace": options["global_keyprefix"] + own}))
+    return "&".join(parts)
+
+
+def _is_core_option(part: str) -> bool:
+    name = part.partition("=")[0]
+    return (
+        name in Settings.model_fields
+        or name in _CLIENT_OPTIONS
+        or name.startswith(_CLIENT_PREFIXES)
+    )

@@ -11,13 +11,14 @@ import click
 import redis
 
 from fairqueue.adapters import mask_password
-from fairqueue.cli._broker_url import core_url, stock_url
 from fairqueue.cli._command import Answer, json_option, progress
 from fairqueue.cli._connect import (
     BadUsage,
     NoConnection,
     connection_options,
+    core_url,
     opened_queue,
+    stock_url,
 )
 from fairqueue.plain import count_jobs, printable
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fairqueue.dashboard._pages import CHOICES, View, edited, given, scope_of
+from fairqueue.dashboard._pages import edited, given, scope_of
+from fairqueue.dashboard._view import CHOICES, View
 from fairqueue.errors import ConfigurationError
 from fairqueue.operate.dead import EVERY, filter_of
 from fairqueue.operate.jobs import WHAT_BECAME
@@ -47,24 +48,12 @@ def _unset_limits(view: View, form: Form) -> str:
     return f"Removed the live limits of {scope}."
 
 
-def _replay(view: View, form: Form) -> str:
-    name, job = form.get("name", ""), given(form, "id", "the id of a dead job")
-    if view.queue.dead.replay(name, job):
-        return f"Job {printable(job)} waits again."
-    raise ConfigurationError(f"there is no dead letter {job!r} in workspace {name!r} any more")
-
-
 def _chosen_dead(form: Form) -> DeadFilter:
     """Return the filter of a form's dead letters; raise if it is empty."""
     chosen = filter_of(form)
     if chosen == EVERY:
         raise ConfigurationError("fill in at least one field to choose dead letters")
     return chosen
-
-
-def _purge_dead(view: View, form: Form) -> str:
-    one = DeadFilter(form.get("name", ""), given(form, "id", "the id of a dead job"))
-    return f"{count_jobs(view.queue.dead.purge(one))} deleted."
 
 
 def _cancel(view: View, form: Form) -> str:
@@ -99,14 +88,12 @@ ACTIONS: dict[str, Callable[[View, Form], str]] = {
     "resume": _resume,
     "set-limits": _set_limits,
     "unset-limits": _unset_limits,
-    "replay": _replay,
     "replay-dead": lambda view, form: (
         f"{count_jobs(view.queue.dead.replay_all(_chosen_dead(form)))} replayed."
     ),
     "delete-dead": lambda view, form: (
         f"{count_jobs(view.queue.dead.purge(_chosen_dead(form)))} deleted."
     ),
-    "purge-dead": _purge_dead,
     "cancel": _cancel,
     "cancel-matching": _cancel_matching,
     "pause-schedule": _schedule("pause", "is paused"),

@@ -22,10 +22,9 @@ from fairqueue._queue import FairQueue
 from fairqueue.dashboard import _layout
 from fairqueue.dashboard._access import SESSION, SESSION_SECONDS, Access, Authorize, Tokens
 from fairqueue.dashboard._actions import ACTIONS
-from fairqueue.dashboard._checkup import Checkup
 from fairqueue.dashboard._guard import FOREIGN_FORM, Guard, base_of, form_of, is_https, path_of
-from fairqueue.dashboard._pages import PAGES, View, find, given
-from fairqueue.dashboard._remembered import Remembered
+from fairqueue.dashboard._pages import PAGES, find, given
+from fairqueue.dashboard._view import Checkup, Remembered, View
 from fairqueue.errors import ConfigurationError, FairQueueError, StoreUnavailable
 
 NOTICE = "fairqueue_notice"

@@ -16,7 +16,8 @@ from fairqueue._types import Scope
 from fairqueue.audit import remedy_of
 from fairqueue.dashboard._access import Role
 from fairqueue.dashboard._guard import base_of
-from fairqueue.dashboard._pages import PAGES, Context, View
+from fairqueue.dashboard._pages import PAGES
+from fairqueue.dashboard._view import Context, View
 from fairqueue.plain import counted, cut, duration, moment, printable
 from fairqueue.shares import state_of
 

@@ -11,15 +11,13 @@ from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 
-from fairqueue._queue import FairQueue
 from fairqueue._reports import Delivery
 from fairqueue._settings import LIMITS
 from fairqueue._types import JobState, Scope
 from fairqueue._validation import checked_scope
 from fairqueue.audit import can_be_mended
 from fairqueue.dashboard import _pictures
-from fairqueue.dashboard._checkup import Checkup
-from fairqueue.dashboard._remembered import Remembered
+from fairqueue.dashboard._view import CHOICES, MOST_COUNTED, Context, View
 from fairqueue.errors import ConfigurationError
 from fairqueue.explained import (
     OPTIONS,
@@ -35,12 +33,10 @@ from fairqueue.explained import (
     outcome_of,
 )
 from fairqueue.messages import last_line, masked, shown
-from fairqueue.operate.activity import Windows
-from fairqueue.operate.dead import filter_of
 from fairqueue.operate.jobs import locate
 from fairqueue.operate.unseen_names import hint_of_unseen, is_used
 from fairqueue.plain import seconds_in, tick_in
-from fairqueue.rows import DeadFilter, DeadPage, Overview
+from fairqueue.rows import DeadFilter, DeadPage
 from fairqueue.shares import ORDERS, shares_of, state_of
 from fairqueue.tables import (
     ACTS,
@@ -57,8 +53,6 @@ from fairqueue.tables import (
 PAGE = 50
 MOST_SCHEDULES = 1000
 MOST_HISTORY = 1000
-MOST_COUNTED = 500
-"""Dead letters that match are counted up to this number, for the buttons that act on all."""
 MOST_OF_SCOPE = 20
 CURES = {
     "pause": ("/pauses", "Resume"),
@@ -69,7 +63,6 @@ CURES = {
 """Where each kind of blocker is ended."""
 NOT_FOUND = "no job or task has it, and no error of the first 3,000 dead letters."
 Query = Mapping[str, str]
-Context = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,62 +76,6 @@ class Page:
     """Opens it from the keyboard; empty: it has no entry in the navigation."""
     inside: str = ""
     """The page whose entry is shown as the current one; empty: its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One dashboard's queue. What is read is remembered for a second, for all its visitors."""
-
-    queue: FairQueue
-    checkup: Checkup
-    remembered: Remembered
-    label: str = ""
-    name: str = ""
-    """Its name among several queues."""
-    names: tuple[str, ...] = ()
-    """The names of all of them."""
-
-    def dead(self, where: Mapping[str, str], cursor: str, n: int, *, payloads: bool) -> DeadPage:
-        """Return a page of the dead letters that match.
-
-        To find them may take many steps, so an open page looks again every ten seconds.
-        """
-        how: dict[str, Any] = {"cursor": cursor, "n": n, "payloads": payloads}
-        read = partial(self.queue.dead.look, filter_of(where), **how)
-        return self.remembered.get(f"dead {how} {sorted(where.items())}", read, times=10)
-
-    def cancellable(self, where: Mapping[str, Any]) -> tuple[int, bool] | None:
-        """Count the jobs that a form may cancel, and say whether these are all.
-
-        None: the filter is empty, or names more than a cancel can choose by.
-        """
-        if not where or not where.keys() <= set(CHOICES):
-            return None
-
-        def read() -> tuple[int, bool]:
-            waiting = self.queue.views.waiting(**where, n=MOST_COUNTED)
-            running = self.queue.views.running(**where, n=1).total
-            return len(waiting.jobs) + running, not waiting.cursor
-
-        return self.remembered.get(f"cancellable {sorted(where.items())}", read, times=10)
-
-    def overview(self) -> Overview:
-        return self.remembered.get("overview", self.queue.views.overview)
-
-    def last_hour(self) -> Windows:
-        """Return what happened in each minute of the last hour, which is read for all pages."""
-        return self.remembered.get("activity", self.queue.activity.read, times=10)
-
-    def pictures(self, *of: Scope) -> Context:
-        """Return the pictures of the last hour, and their figures."""
-        rows = self.queue.activity.series(of=of, read=self.last_hour())
-        figures = [row for row in reversed(rows) if row.happened]
-        return {"pictures": _pictures.of_activity(rows), "figures": figures}
-
-    def hint(self, scope: Scope) -> str | None:
-        """Return which name is meant, if this one is not in use: many are read for that."""
-        read = partial(self.queue.views.hint, scope)
-        return self.remembered.get(f"hint {scope.kind} {scope.name}", read, times=10)
 
 
 def _overview(view: View, _: Query) -> Context:
@@ -331,7 +268,6 @@ def _limits(view: View, query: Query) -> Context:
     return {"scope": scope, "limits": limits, "edited": edited(scope), "hint": view.hint(scope)}
 
 
-CHOICES = ("workspace", "queue", "task")
 SECTIONS = {JobState.RUNNING: "/running", JobState.DEAD: "/dead", JobState.UNKNOWN: "/history"}
 HISTORY_FIELDS = ("workspace", "task", "outcome")
 DEAD_FIELDS = ("reason", "error", "since", "until")
@@ -391,7 +327,7 @@ def _job(view: View, query: Query) -> Context:
         "job": job,
         "section": SECTIONS.get(found.state, "/waiting"),
         "of_job": {"id": found.job_id, "workspace": found.workspace or ""},
-        "of_letter": {"id": found.job_id, "name": found.workspace or ""},
+        "of_letter": {"job_id": found.job_id, "workspace": found.workspace or ""},
         "letter": letter,
         "reason": masked(letter.reason) if letter else "",
         "error": last_line(letter.details) if letter else "",

@@ -13,8 +13,7 @@ from fairqueue._stores.schedules import next_schedules
 from fairqueue._types import Admission, Job
 from fairqueue._validation import check_name, name_or_none
 from fairqueue.errors import ConfigurationError
-from fairqueue.schedules._definition import PUT_BY_CALL, STORED, Core, Placed
-from fairqueue.schedules._ticker import Runner, Ticker
+from fairqueue.schedules._ticker import PUT_BY_CALL, STORED, Core, Placed, Runner, Ticker
 from fairqueue.schedules._timing import Schedule
 
 

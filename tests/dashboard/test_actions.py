@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from fairqueue import FairQueue, NewJob, Pause, Scope
-from fairqueue.dashboard._remembered import MOST, Remembered
+from fairqueue.dashboard._view import MOST, Remembered
 from tests.dashboard.serving import Visitor
 from tests.pauses import paused
 from tests.system.ledger import wait_for
@@ -93,9 +93,9 @@ def test_dead_letters_of_all_workspaces_are_chosen(queue: FairQueue, visitor: Vi
     assert queue.depth("q") == 2
     assert "1 job deleted" in visitor.act("delete-dead", task="b", workspace="initech")
     assert [letter.job.id for letter in queue.dead.list()] == ["dead-2"]
-    assert "waits again" in visitor.act("replay", name="acme", id="dead-2")
+    assert "1 job replayed" in visitor.act("replay-dead", workspace="acme", job_id="dead-2")
     assert queue.depth("q") == 3
-    assert "0 jobs deleted" in visitor.act("purge-dead", name="acme", id="dead-2")
+    assert "0 jobs deleted" in visitor.act("delete-dead", workspace="acme", job_id="dead-2")
 
 
 def test_what_blocks_leads_to_where_it_is_ended(queue: FairQueue, visitor: Visitor) -> None:
@@ -187,8 +187,6 @@ def test_a_form_acts_on_the_name_that_its_page_shows(
         ("set-limits", {"scope": "queue", "name": "q", "weight": "2"}),
         ("set-limits", {"scope": "galaxy", "name": "q", "concurrency": "2"}),
         ("unset-limits", {"scope": "queue", "name": ""}),
-        ("replay", {"name": "acme", "id": "none"}),
-        ("purge-dead", {"name": "acme"}),
         ("replay-dead", {}),
         ("delete-dead", {"since": "yesterday"}),
         ("cancel", {}),

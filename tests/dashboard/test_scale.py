@@ -72,7 +72,7 @@ def test_each_page_is_quick(
     the same time, so fixed work is measured, too.
     """
     assert set(pages.PAGES) <= {urlsplit(page).path for page in PAGES}, "each route is measured"
-    monkeypatch.setattr("fairqueue.dashboard._remembered.FOR_SECONDS", -1.0)
+    monkeypatch.setattr("fairqueue.dashboard._view.FOR_SECONDS", -1.0)
     with (
         served(app(crowded, allow_anyone=True)) as url,
         Visitor(base_url=url, timeout=60) as visitor,

@@ -51,7 +51,7 @@ from fairqueue.audit.view import Audit
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.jobs import signal_running
 from fairqueue.rows import DeadFilter
-from fairqueue.schedules._definition import PUT_BY_CALL
+from fairqueue.schedules._ticker import PUT_BY_CALL
 from fairqueue.schedules._ticker import _due as due_tick
 from fairqueue.schedules._timing import Schedule
 from fairqueue.testing import ManualClock

@@ -25,8 +25,7 @@ from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Claimed, Ending, Finish, Placed
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.errors import FairQueueError
-from fairqueue.schedules._definition import PUT_BY_CALL
-from fairqueue.schedules._ticker import _due
+from fairqueue.schedules._ticker import PUT_BY_CALL, _due
 from fairqueue.schedules._timing import Schedule
 from tests.failing_commands import FailingDatabase
 from tests.lost_writes import restore

@@ -11,8 +11,8 @@ from rich.console import Console
 from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.cli import main
 from fairqueue.cli._board import Board
-from fairqueue.cli._broker_url import core_url
 from fairqueue.cli._command import table
+from fairqueue.cli._connect import core_url
 from fairqueue.plain import counted, duration
 from fairqueue.testing import EmbeddedServer
 from tests.unit.conftest import Shell
