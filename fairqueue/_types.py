@@ -361,22 +361,12 @@ class AdmittedRequest(NamedTuple):
     in_flight: int = 0
 
 
-class FoundJob(str):
-    """The id of a job that a search has found, with its workspace and queue."""
+class FoundJob(NamedTuple):
+    """What a job is known by, as a search has found it."""
 
-    __slots__ = ("queue", "workspace")
     workspace: str
     queue: str
-
-    def __new__(cls, workspace: str, queue: str, job_id: str) -> FoundJob:
-        """Make one from what the job is known by."""
-        found = super().__new__(cls, job_id)
-        found.workspace, found.queue = workspace, queue
-        return found
-
-    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
-        """Allow copies."""
-        return self.workspace, self.queue, str(self)
+    id: str
 
 
 class App(NamedTuple):

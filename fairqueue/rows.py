@@ -12,7 +12,6 @@ from typing import Any
 from fairqueue._reports import DeadLetter, JobProgress, WithoutWorkspace
 from fairqueue._types import (  # noqa: F401 - rows, too, which workers need
     App,
-    FoundJob,
     Pause,
 )
 from fairqueue._types import WorkerRow as WorkerRow  # noqa: PLC0414 - exported

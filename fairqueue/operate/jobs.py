@@ -50,7 +50,7 @@ class Jobs:
         job = self._located(job_id, workspace, queue)
         if job is None:
             return Cancelled.NOT_FOUND
-        return self._connected().cancel(job, workspace=job.workspace, queue=job.queue)
+        return self._connected().cancel(job.id, workspace=job.workspace, queue=job.queue)
 
     def _located(self, job_id: str, workspace: str | None, queue: str | None) -> FoundJob | None:
         return locate(
@@ -72,7 +72,7 @@ class Jobs:
         job = self._located(job_id, workspace, queue)
         if job is None:
             return None
-        return self._connected().withdraw(job, workspace=job.workspace, queue=job.queue)
+        return self._connected().withdraw(job.id, workspace=job.workspace, queue=job.queue)
 
     def payload(self, job_id: str, *, workspace: str, queue: str) -> bytes | None:
         """Return the payload of a job, also of a dead one; None: there is none."""

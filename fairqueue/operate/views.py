@@ -97,8 +97,7 @@ class Views:
         if job_id is not None:
             check_text("job id", job_id)
             job = locate(store, job_id, workspace=workspace, queue=queue)
-            workspace, queue = (job.workspace, job.queue) if job else (workspace, None)
-            job_id = job or job_id
+            workspace, queue, job_id = job or (workspace, None, job_id)
         found = store.why(workspace=workspace, job_id=job_id, queue=queue)
         if found.job and found.state in {JobState.WAITING, JobState.SCHEDULED}:
             lacking = unknown(living(store), found.job.queue, found.job.task)
