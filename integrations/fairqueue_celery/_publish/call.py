@@ -73,11 +73,11 @@ def note_call(
     if isinstance(body, Mapping):  # protocol 1
         if not headers:
             headers["protocol"] = 1  # kombu would replace an empty dict by a new one
-        args, kwargs = body.get("args") or (), body.get("kwargs") or {}
+        args, kwargs = body["args"], body["kwargs"]
         call = Call(str(sender), args, kwargs, headers, fields=body)
     else:
         chain = (body[2] or {}).get("chain") or ()
-        call = Call(str(sender), body[0] or (), body[1] or {}, headers, headers, chain)
+        call = Call(str(sender), body[0], body[1], headers, headers, chain)
     if (collecting := batches.active) is not None:
         collecting.begin()
     _noted.call = call

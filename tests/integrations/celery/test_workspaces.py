@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from celery import Celery, chain, chord, group, shared_task
+from celery import Celery, chain, chord, group, shared_task, signals
 from celery.beat import Scheduler
 from celery.contrib.testing.worker import start_worker
 
@@ -76,6 +76,22 @@ def work(*_: Any, tenant_id: str | None = None) -> str | None:
 def found(app: Celery) -> dict[str, int]:
     """The waiting jobs per workspace."""
     return {row.workspace: row.waiting for row in queue_of(app).views.stats().workspaces}
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"tenant_id": None}])
+def test_a_receiver_may_add_the_argument_that_names_it(app: Celery, kwargs: dict[str, Any]) -> None:
+    """It stands in the message, too: the call is read when all receivers have seen it."""
+
+    def add(body: Any = None, **_: Any) -> None:
+        (body["kwargs"] if isinstance(body, dict) else body[1])["tenant_id"] = "acme"
+
+    app.tasks["work"].delay(tenant_id="acme")  # from here on fairqueue is the first receiver
+    signals.before_task_publish.connect(add)
+    try:
+        app.tasks["work"].apply_async(kwargs=kwargs)
+    finally:
+        signals.before_task_publish.disconnect(add)
+    assert found(app) == {"acme": 2}
 
 
 def by_beat(app: Celery, **options: Any) -> None:
