@@ -32,7 +32,7 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.shared_memory import deadlines, runs
 from fairqueue_celery._worker import trace
 from fairqueue_celery._worker.children import Children
-from fairqueue_celery._worker.chord_parts import wait_for_results
+from fairqueue_celery._worker.results import wait_for_counts, wait_for_results
 
 logger = logging.getLogger("fairqueue_celery.task")
 
@@ -65,6 +65,7 @@ def follow_runs() -> None:
 
     celery_trace.logger.addFilter(_in_a_line)
     celery_trace.build_tracer = consumer.build_tracer = build_tracer
+    wait_for_results()
 
 
 def _in_a_line(record: logging.LogRecord) -> bool:
@@ -88,7 +89,7 @@ def _followed(task: Any, run: Callable[..., Any]) -> Callable[..., Any]:
             if job.traced:
                 job.trace = trace.begin(job, request)
             if request.get("chord"):
-                wait_for_results(task.backend)
+                wait_for_counts(task.backend)
             begun = runs.begin(job.fence) if job.begins else None
             error: Any = None
             succeeded = False

@@ -98,11 +98,8 @@ def results() -> Iterator[EmbeddedServer]:
 
 def _apply(shop: Any, results: EmbeddedServer, task: str, *options: str) -> Any:
     """Apply a chord of two parts to a new worker; return its result when the last part runs."""
-    url, at = shop.url(lease_seconds=20), results.url.replace("unix://", "redis+socket://")
-    shop.config = {
-        "result_backend": at,
-        "result_backend_transport_options": {"retry_policy": {"max_retries": 1}},
-    }
+    url = shop.url(lease_seconds=20)
+    _results_at(shop, results, 1)
     shop.worker(*options, url=url).ready()
     publisher = shop.publisher(url, **shop.config)
     parts = [
@@ -141,6 +138,58 @@ def test_the_body_of_a_chord_is_published_once(
     wait_for(lambda: not own_shop.running("ada"))
     assert [len(own_shop.ledger.lines(what)) for what in ("start", "sum")] == [2, 1]
     assert result.get(timeout=10) == 3
+
+
+def _results_at(shop: Any, results: EmbeddedServer, tries: int) -> None:
+    """Celery tries to write for so many seconds."""
+    shop.config = {
+        "result_backend": results.url.replace("unix://", "redis+socket://"),
+        "result_backend_transport_options": {"retry_policy": {"max_retries": tries}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "pool"),
+    [("work", "prefork"), ("work_late", "prefork"), ("work_late", "threads"), ("work", "gevent")],
+)
+def test_a_result_is_stored_when_its_backend_is_back(
+    results: EmbeddedServer, own_shop: Any, task: str, pool: str
+) -> None:
+    """Celery reads the state before it writes, and tries that only once."""
+    _results_at(own_shop, results, 20)
+    own_shop.worker("-P", pool, "-c", "2", url=own_shop.url()).ready()
+    publisher = own_shop.publisher(own_shop.url(), **own_shop.config)
+    result = publisher.send(task, 1, workspace="ada", kwargs={"seconds": 1.0})
+    own_shop.ledger.wait("start", 1)
+    results.kill()
+    own_shop.ledger.wait("end", 1)
+    time.sleep(1.0)
+    results.start()
+
+    wait_for(lambda: result.state == "SUCCESS", seconds=10)
+    wait_for(lambda: not own_shop.running("ada"))
+    assert len(own_shop.ledger.lines("start")) == 1
+
+
+def test_a_backend_that_stays_away_holds_up_the_first_job_only(
+    results: EmbeddedServer, own_shop: Any
+) -> None:
+    """Each process waits once; when the backend is back, results are stored again."""
+    shop, tries = own_shop, 3
+    _results_at(shop, results, tries)
+    worker = shop.worker("-P", "prefork", "-c", "1", url=shop.url()).ready()
+    results.kill()
+    for n in range(4):
+        shop.publisher().send("work", n, workspace="ada")
+    shop.ledger.wait("end", 4, seconds=20)
+    first, *others = (line["at"] for line in shop.ledger.lines("end"))
+    assert others[0] - first >= tries > others[-1] - others[0]
+
+    wait_for(lambda: not shop.running("ada"))
+    assert "trying again" in worker.log.read_text()
+    results.start()
+    result = shop.publisher(shop.url(), **shop.config).send("work", 4, workspace="ada")
+    assert result.get(timeout=10) == 4
 
 
 @pytest.mark.skipif(celery.VERSION < (5, 6), reason="what its own end of a task raises is lost")

@@ -1,0 +1,131 @@
+"""A task is over when its result backend knows: it is asked again while it is away.
+
+Celery asks it once, or tries for some seconds to write. After that a task that has succeeded, and
+whose callbacks are published, has no result, or has failed if the backend is back meanwhile. A part
+of a chord that is not counted keeps the body from ever coming, so it has no limit.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from celery.backends.base import Backend
+from celery.exceptions import Reject
+
+from fairqueue.adapters import Throttle, running_job
+from fairqueue_celery._consume import pool
+from fairqueue_celery._publish.call import published_here
+
+logger = logging.getLogger("fairqueue_celery.task")
+
+RETRY_SECONDS = 0.5
+LOG_EVERY_SECONDS = 10.0
+SHORTEST_CLAIM_SECONDS = 5.0
+"""Celery 5.7 refuses a second count of the last part so long, or for twice the join's limit."""
+
+WRAPPED = "_fairqueue_waits"
+
+_given_up: set[type[Any]] = set()
+"""The kinds of backends that were away for too long, and have stored nothing since."""
+
+
+@functools.cache  # a test's process may have several workers
+def wait_for_results() -> None:
+    """Let the runs of tasks in this process, and in those that it forks, wait for the backend."""
+    store = Backend.store_result
+
+    @functools.wraps(store)
+    def store_result(self: Any, task_id: Any, *args: Any, request: Any = None, **more: Any) -> Any:
+        try:
+            done = store(self, task_id, *args, request=request, **more)
+        except Exception as error:
+            if running_job() is None:  # nothing else may stand still
+                raise
+            act = functools.partial(store, self, task_id, *args, request=request, **more)
+            return _again(self, request, act, error, published_here(), RETRY_SECONDS)
+        if _given_up:
+            _given_up.discard(type(self))
+        return done
+
+    Backend.store_result = store_result
+
+
+def wait_for_counts(backend: Any) -> None:
+    """Let this backend, which belongs to a task and a thread, wait until a part is counted."""
+    if WRAPPED in vars(backend):
+        return
+    setattr(backend, WRAPPED, True)
+    claim_seconds = max(
+        SHORTEST_CLAIM_SECONDS, 2 * (backend.app.conf.result_chord_join_timeout or 0)
+    )
+    count = backend.on_chord_part_return
+
+    @functools.wraps(count)
+    def on_chord_part_return(request: Any, *args: Any, **options: Any) -> Any:
+        act, published = functools.partial(count, request, *args, **options), published_here()
+        try:
+            return act()
+        except Exception as error:  # noqa: BLE001 - raised again, unless it passes
+            return _again(backend, request, act, error, published, claim_seconds + 1)
+
+    backend.on_chord_part_return = on_chord_part_return
+
+
+def _again(
+    backend: Any,
+    request: Any,
+    act: Callable[[], Any],
+    error: Exception,
+    published: int,
+    pause_seconds: float,
+) -> Any:
+    """Do it again while the backend is away, unless more than this was published in it."""
+    throttle, began = Throttle(LOG_EVERY_SECONDS), time.monotonic()
+    is_part = bool(getattr(request, "chord", None))
+    while _is_away(backend, error) and published_here() == published:
+        if pool.is_told_to_stop():
+            if is_part:
+                _give_back(error)
+            break
+        if not is_part and time.monotonic() - began >= _patience_seconds(backend):
+            _given_up.add(type(backend))
+            break
+        if throttle.passes():
+            logger.warning(
+                "task %s is not over before the result backend has stored that; trying again: %s",
+                getattr(request, "id", None),
+                error,
+            )
+        time.sleep(pause_seconds)
+        try:
+            return act()
+        except Exception as newer:  # noqa: BLE001 - the last is raised
+            error = newer
+    raise error
+
+
+def _patience_seconds(backend: Any) -> float:
+    """As long as Celery tries to write to Redis; nothing after that was once in vain."""
+    if type(backend) in _given_up:
+        return 0.0
+    policy = backend.retry_policy
+    most = policy.get("max_retries")
+    return math.inf if most is None else float(most * (policy.get("interval_max") or 1))
+
+
+def _is_away(backend: Any, error: Exception) -> bool:
+    """Whether the backend did not answer; Celery's one on Redis says so of itself since 5.5."""
+    unanswered = getattr(backend, "connection_errors", None) or ()
+    return isinstance(error, unanswered) or backend.exception_safe_to_retry(error)
+
+
+def _give_back(error: Exception) -> None:
+    """Let another worker run the part again, if it is acked late."""
+    job = running_job()
+    if job is not None and job.redeliverable:
+        raise Reject(f"the result backend is away: {error}", requeue=True) from error
