@@ -186,7 +186,7 @@ end
 -- The record of a job that is published again from the dead letters: it has not been declined yet.
 function Jobs.published_again(record)
   local workspace, task, priority = Jobs.identity_of(record)
-  local history = string.gsub(Jobs.history_of(record), '^[1-9]%d*/?%d*', '1')
+  local history = string.gsub(Jobs.history_of(record), '^%d+/?%d*', '1')
   local key, payload = Jobs.key_of(record), Jobs.payload_of(record)
   local published = now_text:sub(1, 14) .. (key and '/=' .. key or '')
   return Jobs.record(workspace, task, priority, 0, history, published, payload)

@@ -71,6 +71,17 @@ def test_an_expired_job_is_revoked(app: Celery) -> None:
         wait_for(lambda: result.state == "REVOKED")
 
 
+def test_a_replayed_job_runs_though_it_has_expired(app: Celery) -> None:
+    """Else it would be revoked, and no dead letter any more."""
+    result = app.send_task("double", (1,), expires=0.1)
+    core = queue_of(app)
+    time.sleep(0.2)
+    with working(app):
+        wait_for(lambda: core.dead.page("default") and result.state == "REVOKED")
+        assert core.dead.replay("default", core.dead.page("default")[0].job.id)
+        wait_for(lambda: app.AsyncResult(result.id).state == "SUCCESS", seconds=20)
+
+
 def test_a_process_whose_worker_has_ended_is_none(app: Celery) -> None:
     """Its publishes wait for room, and are buffered, though the ended worker is still in memory."""
     with working(app) as worker:
