@@ -91,7 +91,10 @@ def _read(queue: FairQueue, top: int) -> Iterator[Sample]:
     if durability := views.durability():
         yield "redis_evicts_jobs", int(durability.evicts_jobs)
         yield "redis_appendonly", int(durability.appends)
-    fullest = sorted(overview.queues, key=lambda row: (-row.waiting - row.running, row.queue))
+    fullest = sorted(
+        overview.queues,
+        key=lambda row: (row.queue == OTHERS, -row.waiting - row.running, row.queue),
+    )
     for row in fullest[:MOST_QUEUES]:
         yield from _of_queue(row, views.runnable(row.queue) if row.runnable else NONE_RUNNABLE)
     if others := fullest[MOST_QUEUES:]:

@@ -16,6 +16,7 @@ import redis
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, NewJob, Scope
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
+from fairqueue.metrics._store import MOST_QUEUES
 from fairqueue.testing import embedded_redis
 from tests.metrics.scraping import fetch, scrape
 from tests.nodes import free_port
@@ -107,6 +108,15 @@ def test_labels_are_bounded(queue: FairQueue) -> None:
     assert queued == {"w0": 2, "w1": 2, "w2": 2, "other": 27}
     labels = {k[1] for k in found if k[0].startswith("fairqueue_workspace_")}
     assert labels == set(queued)
+
+
+def test_a_queue_named_as_all_others_is_one_of_them(queue: FairQueue) -> None:
+    """Prometheus takes no two numbers with the same labels."""
+    _publish(queue, 3, name="other")
+    for n in range(MOST_QUEUES + 1):
+        _publish(queue, 1 + (n < MOST_QUEUES), name=f"q{n}")
+    (jobs,) = (one for one in collector(queue).collect() if one.name == "fairqueue_jobs_queued")
+    assert [sample.value for sample in jobs.samples if sample.labels["queue"] == "other"] == [4]
 
 
 def test_names_are_escaped(queue: FairQueue) -> None:
