@@ -87,15 +87,16 @@ def _open_engine(
         return _open_memory(url, settings.namespace, shard)
     # Importing redis-py takes a tenth of a second, and some processes do not need it.
     from fairqueue._stores.redis import RedisEngine  # noqa: PLC0415
-    from fairqueue._stores.redis.address import client_at  # noqa: PLC0415
+    from fairqueue._stores.redis.address import client_at, with_bytes  # noqa: PLC0415
     from fairqueue._stores.redis.cluster import is_cluster  # noqa: PLC0415
     from fairqueue._stores.redis.connections import Replicas  # noqa: PLC0415
 
     # in a Cluster its slot may be on another node
     beside = opened if isinstance(opened, RedisEngine) and not is_cluster(url) else None
-    if client is None:
-        tag = f"{settings.namespace}:{shard}"
-        client = beside.client if beside else client_at(url, tag)
+    if beside is not None:
+        client = beside.client
+    else:
+        client = with_bytes(client or client_at(url, f"{settings.namespace}:{shard}"))
     replicas = Replicas(settings.min_replicas, settings.replica_wait_seconds)
     return RedisEngine(
         client, namespace=settings.namespace, replicas=replicas, shard=shard, beside=beside

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -351,6 +352,48 @@ def test_a_queue_that_was_not_used_opens_no_connection(redis_url: str, namespace
         with FairQueue(redis_url, namespace=namespace, workspace_concurrency=5, history=10):
             pass
         assert client.info("stats")["total_connections_received"] == before
+
+
+@pytest.mark.parametrize("by", ["client", "url"])
+def test_a_client_that_decodes_its_replies(redis_url: str, namespace: str, by: str) -> None:
+    """Fairqueue reads bytes beside it: no payload has to be text."""
+    url = f"{redis_url}?decode_responses=true"
+    client = redis.Redis.from_url(url) if by == "client" else None
+    with (
+        FairQueue(None if client else url, client=client, namespace=namespace) as queue,
+        queue.clone() as other,
+    ):
+        job = queue.publish(b"\xff", queue="q", workspace="a", task="t", unique_key="k")
+        assert [row.job_id for row in queue.views.waiting().jobs] == [job]
+        (lease,) = other.claim(["q"], wait_seconds=1).leases
+        assert lease.job.payload == b"\xff"
+        other.ack(lease)
+        assert queue.doctor.audit() == []
+    if client is not None:
+        assert client.echo("x") == "x"  # it decodes as before
+        client.close()
+
+
+LIFE_OF_A_JOB = """
+import sys
+from fairqueue import FairQueue
+with FairQueue(sys.argv[1], namespace=sys.argv[2]) as queue:
+    queue.publish(b"x", queue="q", workspace="a")
+    (lease,) = queue.claim(["q"], wait_seconds=1).leases
+    queue.reject(lease, reason="no")
+    assert len(list(queue.dead.list())) == 1
+    assert not queue.claim(["q"], wait_seconds=0.01).leases
+    queue.doctor.checkup()
+"""
+
+
+@pytest.mark.parametrize("store", ["redis", "memory"])
+def test_bytes_are_not_compared_with_text(redis_url: str, namespace: str, store: str) -> None:
+    """For apps that run with ``python -bb``."""
+    url = redis_url if store == "redis" else "memory://"
+    program = [sys.executable, "-bb", "-c", LIFE_OF_A_JOB, url, namespace]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_first_calls_by_threads_at_a_server_without_functions(

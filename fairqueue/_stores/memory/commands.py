@@ -388,7 +388,7 @@ class Commands:
         return self._members(entries.order.islice(start, stop), options)
 
     def _members(self, found: Iterable[tuple[float, bytes]], options: Sequence[Argument]) -> Any:
-        if b"WITHSCORES" not in options:
+        if b"WITHSCORES" not in [each for each in options if isinstance(each, bytes)]:
             return self._table([member for _, member in found])
         pairs = ((member, self._score_text(score)) for score, member in found)
         return self._table([each for pair in pairs for each in pair])

@@ -92,6 +92,17 @@ def address_of(pool: Any) -> str:
     return f"{where}/{options.get('db') or 0}"
 
 
+def with_bytes(client: Any) -> Any:
+    """Return a client whose replies are bytes, as payloads are: this one, unless it decodes."""
+    pool = client.connection_pool
+    if not pool.connection_kwargs.get("decode_responses"):
+        return client
+    options = {**pool.connection_kwargs, "decode_responses": False}
+    made = redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options))
+    made.made_from = client  # type: ignore[attr-defined]  # whose pool asks its Sentinels
+    return made
+
+
 def client_at(url: str, tag: str = "") -> redis.Redis:
     """Return a client that is not connected yet; ConfigurationError for an unusable URL.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import redis
+from redis.utils import str_if_bytes
 
 BEHIND_THE_KEY = {
     0: "DEL EXISTS GET HGETALL HKEYS HLEN HRANDFIELD LLEN LPOP PERSIST RPOP SCARD SMEMBERS "
@@ -19,7 +20,6 @@ BEHIND_THE_KEY = {
     2: "HINCRBY HSET HSETNX LRANGE ZADD ZCOUNT ZINCRBY ZRANGE ZRANGEBYSCORE",
 }
 """Commands by the least number of arguments after the key."""
-ALLOWED = {b"OK", "OK"}
 FUNCTIONS = {"FCALL", "FUNCTION|LOAD"}
 SCRIPTS = {"EVALSHA", "EVAL"}
 HIDDEN = "not found"
@@ -50,7 +50,7 @@ def missing_permissions(client: Any, key: str, *, waits: bool = False) -> str | 
     denied -= FUNCTIONS if denied & FUNCTIONS else SCRIPTS
     if not denied:
         return None
-    name = user.decode() if isinstance(user, bytes) else user
+    name = str_if_bytes(user)
     names = sorted(denied)
     rules = " ".join(f"+{command.lower()}" for command in names)
     return (
@@ -70,5 +70,5 @@ def _denied(client: Any, user: Any, asked: list[tuple[str, ...]]) -> Iterator[st
     if any(HIDDEN not in str(error) for error in errors):  # it does not know how, or may not say
         return
     for call, reply in zip(asked, replies, strict=True):
-        if reply not in ALLOWED:
+        if str_if_bytes(reply) != "OK":
             yield "|".join(call[:2]) if call[0] == "FUNCTION" else call[0]

@@ -70,7 +70,7 @@ class RedisWaiter(Waiter):
             reply = self._connection.read_response()
             self._armed = False
         if reply is not None:
-            self.taken = reply[0].decode() if isinstance(reply[0], bytes) else reply[0]
+            self.taken = reply[0].decode()
         return reply is not None
 
     def disarm(self) -> bool:
