@@ -48,8 +48,13 @@ def servers_of(url: str) -> list[str]:
     if scheme not in {"redis", "rediss"}:  # Sentinels are several hosts of one primary
         return [url]
     end = min((at for at in map(rest.find, "/?") if at >= 0), default=len(rest))
-    login, at, hosts = rest[:end].rpartition("@")
-    return [f"{scheme}{mark}{login}{at}{host}{rest[end:]}" for host in hosts.split(",")]
+    login, at, given = rest[:end].rpartition("@")
+    hosts = given.split(",")
+    if len(hosts) > 1 and "" in hosts:  # it would be a server on this machine
+        raise ConfigurationError(
+            f"bad URL {mask_password(url)!r}: a server between commas is empty"
+        )
+    return [f"{scheme}{mark}{login}{at}{host}{rest[end:]}" for host in hosts]
 
 
 def split_settings(url: str) -> tuple[str, dict[str, Any]]:

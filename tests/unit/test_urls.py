@@ -126,6 +126,13 @@ def test_a_misspelt_setting_in_a_url_is_rejected() -> None:
         ("unix:///h.sock?socket_timeout=0", "'socket_timeout' of the URL must be a number"),
         ("redis://u:S3cret@h?socket_connect_timeout=nan", "of seconds above 0, not nan"),
         ("http://u:S3cret@h/", "unknown scheme"),
+        ("redis://u:S3cret@h1,h2,/0", "a server between commas is empty"),
+        ("redis://u:S3cret@redis..svc:6379/0", "its host or port cannot be read"),
+        (
+            "redis+sentinel://u:S3cret@h1,redis..svc:6379/master/0",
+            "its host or port cannot be read",
+        ),
+        ("redis+cluster://u:S3cret@h1,redis..svc/0?shards=2", "its host or port cannot be read"),
     ],
 )
 def test_an_invalid_url_is_rejected_without_its_password(url: str, said: str) -> None:

@@ -25,6 +25,7 @@ from fairqueue.errors import ConfigurationError
 MOST_SECONDS = 1e6
 """The longest time-out of a connection. A socket refuses one of 300 years."""
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
+_PORT = re.compile(r":\d*$")
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
 )
@@ -113,6 +114,7 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
         _check_timeouts(pool.connection_kwargs)
+        _check_hosts(url)
     except ConfigurationError:
         raise
     except (ValueError, TypeError, redis.RedisError) as error:
@@ -134,6 +136,12 @@ def _client(url: str, tag: str) -> redis.Redis:
     if is_resolved_at_connect(url):
         return redis.Redis(connection_pool=resolving_pool(url, tag))
     return redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
+
+
+def _check_hosts(url: str) -> None:
+    """Raise UnicodeError for a host that cannot be looked up, such as one with an empty part."""
+    for host in urlsplit(url).netloc.rpartition("@")[2].split(","):
+        unquote(_PORT.sub("", host)).encode("idna")  # as a look-up does
 
 
 def _check_timeouts(options: dict[str, Any]) -> None:
