@@ -56,7 +56,8 @@ class FairQueue(Operators):
     least one shard each (see the setting ``shards``): every workspace lives whole on one of them.
     Name them in the same order in all processes. ``redis+cluster://h1:6379,h2:6379/0`` names nodes
     of a Redis Cluster. Settings (see :class:`fairqueue.Settings`) are keyword arguments or stand in
-    the URL's query. Raises ConfigurationError for an unknown or impossible setting or URL.
+    the URL's query; these replace those of ``settings``. Raises ConfigurationError for an unknown
+    or impossible setting or URL.
 
     The first operation connects: it checks the server and stores this process's limits if none
     are stored yet. With ``authoritative`` they always replace the stored ones, and a claim stores
@@ -76,7 +77,9 @@ class FairQueue(Operators):
         **options: Any,
     ) -> None:
         rest, in_url = split_settings(url) if url else ("", {})
-        settings = settings or Settings.load({**in_url, **options})
+        named = {**in_url, **options}
+        if settings is None or named:
+            settings = Settings.load({**(settings.given if settings else {}), **named})
         self.store = sharded(store or open_store(rest, client=client, settings=settings))
         self._how: dict[str, Any] = {"authoritative": authoritative, "brings_limits": brings_limits}
         self._connection = Connection(self.store, self._bring_limits if brings_limits else None)

@@ -107,6 +107,15 @@ def test_options_take_precedence_over_variables(monkeypatch: pytest.MonkeyPatch)
     assert settings.workspace_from == ("kwarg:account",)
 
 
+def test_what_a_queue_is_given_by_name_replaces_its_settings() -> None:
+    """Nothing that stands in the call is left out, nor what only the settings say."""
+    settings = Settings(namespace="shop", workspace_concurrency=2, lease_seconds=7)
+    queue = FairQueue("redis://h/0?lease_seconds=8", settings=settings, namespace="mail")
+    assert queue.settings == Settings(namespace="mail", workspace_concurrency=2, lease_seconds=8)
+    with pytest.raises(ConfigurationError, match="bogus"):
+        FairQueue("redis://h/0", settings=settings, bogus=1)
+
+
 def test_a_misspelt_variable_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit that is misspelt in the environment is not ignored."""
     monkeypatch.setenv("FAIRQUEUE_WORKSPACE_CONCURENCY", "2")

@@ -6,6 +6,7 @@ import re
 import traceback
 
 import pytest
+import redis.asyncio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -143,3 +144,9 @@ def test_an_invalid_url_is_rejected_without_its_password(url: str, said: str) ->
     message = text.rsplit("ConfigurationError", 1)[1]
     assert "S3c" not in message
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_a_client_of_another_kind_is_rejected() -> None:
+    """It would fail at the first call, with an error about coroutines."""
+    with pytest.raises(ConfigurationError, match=r"not a redis\.asyncio\.client\.Redis"):
+        FairQueue(client=redis.asyncio.Redis())

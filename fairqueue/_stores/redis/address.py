@@ -95,6 +95,11 @@ def address_of(pool: Any) -> str:
 
 def with_bytes(client: Any) -> Any:
     """Return a client whose replies are bytes, as payloads are: this one, unless it decodes."""
+    if not isinstance(client, redis.Redis):
+        kind = type(client)
+        raise ConfigurationError(
+            f"client must be a redis.Redis, not a {kind.__module__}.{kind.__name__}"
+        )
     pool = client.connection_pool
     if not pool.connection_kwargs.get("decode_responses"):
         return client
