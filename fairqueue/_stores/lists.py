@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fairqueue._activity import Happened
 from fairqueue._keys import TYPES, decode, encode, encode_job
@@ -21,6 +21,8 @@ from fairqueue._stores.later import fleet as fleets
 from fairqueue._stores.operators import OperatorStore
 from fairqueue._types import App, WorkerRow
 from fairqueue.messages import LISTED_BYTES
+
+T = TypeVar("T")
 
 PAGE = 100
 LETTERS_AT_ONCE = 100
@@ -48,6 +50,10 @@ ROWS_AT_ONCE = 30  # of workspaces: each has lanes and limits
 def _rank(rank: int) -> dict[str, int]:
     """Return the rank at which a call begins to look at a ready set."""
     return {"from": rank, "count": FLOWS_AT_ONCE}
+
+
+def _by_name(rows: Mapping[str, T]) -> list[T]:
+    return [rows[name] for name in sorted(rows)]
 
 
 class ListStore(OperatorStore):
@@ -102,10 +108,10 @@ class ListStore(OperatorStore):
             tuple(found[fence] for fence in sorted(found)), max(total, len(found))
         )
 
-    def held(self, by: Literal["owner", "task"]) -> Iterator[list[row_readers.Held]]:
-        """Yield pages of leases, counted by owner or by task; one may come more than once."""
+    def held(self, by: Literal["owner", "task"]) -> Iterator[row_readers.Held]:
+        """Count the leases of each page by owner or by task; a lease may come more than once."""
         for now, rows in self._pages("held", by=by, count=LEASES_AT_ONCE):
-            yield [row_readers.held(row, now) for row in rows]
+            yield from (row_readers.held(row, now) for row in rows)
 
     def waiting(
         self,
@@ -132,10 +138,11 @@ class ListStore(OperatorStore):
         jobs = {row: row_readers.waiting(row, float(now)) for row in rows}
         return values.JobPage(tuple(jobs.values()), "" if following == b"0" else following.decode())
 
-    def queues(self) -> Iterator[list[values.QueueRow]]:
-        """Yield pages of queues, in no order; a queue may come more than once."""
-        for now, rows in self._pages("queues", count=PAGE):
-            yield [row_readers.queue(row, now) for row in rows]
+    def queues(self) -> list[values.QueueRow]:
+        """Return the queues by name."""
+        pages = self._pages("queues", count=PAGE)
+        found = (row_readers.queue(row, now) for now, rows in pages for row in rows)
+        return _by_name({row.queue: row for row in found})
 
     def runnable(self, queue: str, *, most: int = MOST_FLOWS) -> values.Runnable:
         """Return what could run in a queue now, estimated from a sample of many flows."""
@@ -149,10 +156,11 @@ class ListStore(OperatorStore):
             parts.append(self._call("runnable", queue=name, **_rank(rank)))
         return row_readers.runnable(parts)
 
-    def tasks(self) -> Iterator[list[values.TaskRow]]:
-        """Yield pages of tasks, in no order; how many of each run is not counted."""
-        for _, rows in self._pages("tasks", count=PAGE):
-            yield [row_readers.task(row) for row in rows]
+    def tasks(self) -> list[values.TaskRow]:
+        """Return the tasks by name; how many of each run is not counted."""
+        pages = self._pages("tasks", count=PAGE)
+        found = (row_readers.task(row) for _, rows in pages for row in rows)
+        return _by_name({row.task: row for row in found})
 
     def entries(self, kind: str) -> Iterator[tuple[float, dict[bytes, bytes]]]:
         """Yield pages of the hash or sorted set of this kind, of which there is one.
@@ -256,20 +264,13 @@ class ListStore(OperatorStore):
         )
         return [row for row in rows if row is not None]
 
-    def snapshot(self, names: Sequence[str] = ()) -> values.Stats:
-        """Return how many jobs are waiting, scheduled, running and dead.
-
-        With names: only of these workspaces, and of no queue.
-        """
-        pages = [] if names else self.queues()
-        queues = {row.queue: row.waiting for page in pages for row in page}
+    def snapshot(self, names: Sequence[str] = ()) -> list[values.WorkspaceStats]:
+        """Count the jobs of each workspace, or of these: waiting, scheduled, running, dead."""
         known = [*map(encode, names)] or [*self._known_workspaces()]
         rows = []
         for first in range(0, len(known), ROWS_AT_ONCE):
             rows += self._call("snapshot", names=" ".join(known[first : first + ROWS_AT_ONCE]))
-        found = map(row_readers.workspace_stats, rows)
-        by_name = tuple(sorted(found, key=lambda s: s.workspace))
-        return values.Stats(by_name, queues, self.without_workspace(), self.set_aside())
+        return sorted(map(row_readers.workspace_stats, rows), key=attrgetter("workspace"))
 
     def _known_workspaces(self) -> set[str]:
         """Every workspace of which anything is known, encoded."""

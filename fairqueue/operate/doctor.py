@@ -103,7 +103,7 @@ class Doctor:
         late = remarks.late_queues((row, found[row.queue]) for row in busy)
         wanted = {row.queue: demand_of(row, workers, found[row.queue]) for row, _ in late}
         stored = LiveLimits(lambda: here).list()
-        averages = {row.task: row.average_seconds for page in here.tasks() for row in page}
+        averages = {row.task: row.average_seconds for row in here.tasks()}
         told = chain(
             servers,
             remarks.of_workers(workers),

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 from fairqueue._reports import SentChild, WithoutWorkspace
@@ -166,7 +165,10 @@ class Views:
 
         The cost grows with the number of workspaces; that of :meth:`overview` does not.
         """
-        return self._connected().snapshot()
+        store = self._connected()
+        queues = {row.queue: row.waiting for row in self.queues()}
+        rows = tuple(store.snapshot())
+        return Stats(rows, queues, store.without_workspace(), store.set_aside())
 
     def overview(
         self,
@@ -192,7 +194,7 @@ class Views:
             top = top or 50
             names = _busiest(store, queues, top) + paused
         found = store.snapshot() if is_whole else store.snapshot(list(dict.fromkeys(names)))
-        rows = sorted(found.workspaces, key=lambda row: (-row.waiting, -row.running, row.workspace))
+        rows = sorted(found, key=lambda row: (-row.waiting, -row.running, row.workspace))
         shown = rows if workspaces else rows[:top]
         shown = shown + [row for row in rows[len(shown) :] if row.workspace in paused]
         return Overview(
@@ -204,8 +206,8 @@ class Views:
             is_complete=is_whole and len(shown) == len(rows),
             running=sum(queue.running for queue in queues),
             queued=sum(queue.waiting for queue in queues),
-            without_workspace=found.without_workspace,
-            set_aside=found.set_aside,
+            without_workspace=store.without_workspace(),
+            set_aside=store.set_aside(),
         )
 
     def running(
@@ -272,8 +274,7 @@ class Views:
 
     def queues(self) -> list[QueueRow]:
         """Return all queues by name."""
-        rows = {row.queue: row for page in self._connected().queues() for row in page}
-        return [rows[name] for name in sorted(rows)]
+        return self._connected().queues()
 
     def runnable(self, queue: str, *, of_queues: int = 1) -> Runnable:
         """Return how many jobs of a queue could run now, and for how long the oldest could.
@@ -340,22 +341,21 @@ class Views:
     def tasks(self) -> list[TaskRow]:
         """Return all tasks by name. How many of each run is counted, lease by lease."""
         store, running = self._connected(), Counter[str]()
-        for held in chain.from_iterable(store.held("task")):
+        for held in store.held("task"):
             running[held.name] += held.n
-        rows = {row.task: row for page in store.tasks() for row in page}
         workers = living(store)
         lacking = unknown_jobs(store, self.queues(), workers)
         workers = [row for row in workers if row.tasks is not None]
         known = Counter(task for row in workers for task in row.tasks or ())
         return [
             replace(
-                rows[name],
-                running=running[name],
-                workers=known[name] if workers else None,
+                row,
+                running=running[row.task],
+                workers=known[row.task] if workers else None,
                 all_workers=len(workers),
-                unknown_jobs=lacking.get(name),
+                unknown_jobs=lacking.get(row.task),
             )
-            for name in sorted(rows)
+            for row in store.tasks()
         ]
 
     def workers(self, *, gone: bool = False) -> list[WorkerRow]:
@@ -366,7 +366,7 @@ class Views:
         """
         store = self._connected()
         rows = store.workers()
-        for held in chain.from_iterable(store.held("owner")):
+        for held in store.held("owner"):
             rows[held.name] = _seen_with(rows.get(held.name), held)
         alive = (row for row in rows.values() if gone or row.is_alive)
         return sorted(alive, key=lambda row: (row.worker, row.owner))

@@ -25,11 +25,5 @@ __all__ = [
     "memory_url",
 ]
 
-
-def embedded_redis(*, tcp: bool = False, persistent: bool = False) -> EmbeddedServer:
-    """Start a private Redis server and stop it at the end of the block.
-
-    No other server is touched. Raises StoreUnavailable if no server program is found; see
-    :class:`EmbeddedServer` for the arguments.
-    """
-    return EmbeddedServer(tcp=tcp, persistent=persistent)
+embedded_redis = EmbeddedServer
+"""Start a private server, and stop it at the end of the block."""

@@ -192,7 +192,7 @@ def test_a_purge_works_in_bounded_steps(world: World) -> None:
         world.publish("w1", delay_seconds=n + 1.0)
     steps = list(world.store.purge())
     assert sum(steps) == 2170
-    assert world.store.snapshot().queues == {"q": 0, "q2": 0}
+    assert world.stats().queues == {"q": 0, "q2": 0}
     assert world.worker().take(5, "q", "q2") == []
 
 

@@ -34,10 +34,10 @@ def test_a_refused_publish_leaves_nothing(world: World) -> None:
     """The snapshot is unchanged, and the same id can be published once there is capacity."""
     world.limit(capacity=1)
     world.publish("a")
-    before = world.store.snapshot()
+    before = world.stats()
     with pytest.raises(CapacityExceeded):
         world.publish("a", "refused")
-    assert world.store.snapshot() == before
+    assert world.stats() == before
     world.limit(capacity=2)
     assert world.again("a", "refused")
 
@@ -46,7 +46,7 @@ def test_a_refused_first_publish_leaves_nothing(world: World) -> None:
     """A workspace and a queue that were unknown before are unknown afterwards."""
     world.configure(default=Limits(capacity=0))
     _refused(world, "stranger", queue="nowhere")
-    stats = world.store.snapshot()
+    stats = world.stats()
     assert (stats.workspaces, stats.queues) == ((), {})
 
 

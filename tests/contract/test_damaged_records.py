@@ -258,11 +258,11 @@ def test_what_is_set_aside_is_counted_until_it_is_dropped(world: World) -> None:
     for name in world.publish_many(3)[:2]:
         world.command("HDEL", ("jobs", "q"), f"a/q/{name}")
     assert len(world.drain()) == 1
-    assert world.store.snapshot().set_aside == {"job": 2}
+    assert world.stats().set_aside == {"job": 2}
     found = audit(world.store.engine, now=world.clock())
     assert {one.invariant for one in found} == {"I13"}
     assert world.store.drop_set_aside() == 2
-    assert world.store.snapshot().set_aside == {}
+    assert world.stats().set_aside == {}
     assert audit(world.store.engine, now=world.clock()) == []
 
 
@@ -275,7 +275,7 @@ def test_what_is_kept_is_bounded(world: World) -> None:
     assert world.drain() == []
     assert world.command("HGET", ("jobs", "q"), f"a/q/{name}") == b"{}"
     assert world.command("HLEN", "set_aside") == 1001
-    assert world.store.snapshot().set_aside == {"job": 1}
+    assert world.stats().set_aside == {"job": 1}
 
 
 def test_keys_of_a_newer_format_are_refused(world: World) -> None:

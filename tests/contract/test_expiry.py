@@ -90,7 +90,7 @@ def test_a_dropped_job_does_not_expire(world: World) -> None:
     world.clock.advance(9)
     assert world.reap() == 0
     assert world.row().dead == 0
-    assert world.store.snapshot().workspaces == ()
+    assert world.stats().workspaces == ()
 
 
 def test_a_job_may_be_published_after_its_expiry(world: World) -> None:

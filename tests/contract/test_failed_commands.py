@@ -70,7 +70,7 @@ def test_a_charge_that_fails_ends_no_lease(world: World, worker: Worker) -> None
     world.clock.advance(20)
     with failing(world.store.engine, name="HGET"):
         assert worker.beat(*leases, seconds=9.0) == Renewed(frozenset())
-    assert world.store.snapshot().set_aside == {"failure": 2}
+    assert world.stats().set_aside == {"failure": 2}
     world.clock.advance(20)
     world.reap()
     assert worker.renew(*leases) == frozenset()

@@ -37,9 +37,9 @@ def test_a_lost_lease_can_do_nothing(world: World, worker: Worker, why: str, act
         lease = replace(lease, fence=12345)
     else:
         worker = world.worker("other")
-    before = world.store.snapshot()
+    before = world.stats()
     assert not ACTS[act](worker, lease)
-    assert world.store.snapshot() == before
+    assert world.stats() == before
     assert world.worker("third").take() == []
 
 
@@ -100,9 +100,9 @@ def test_a_fence_that_was_issued_twice_acts_for_one_owner(world: World, act: str
         forgotten = old.take_one()
     lease = new.take_one()
     assert lease.fence == forgotten.fence
-    before = world.store.snapshot()
+    before = world.stats()
     assert not ACTS[act](old, forgotten)
-    assert world.store.snapshot() == before
+    assert world.stats() == before
     assert new.finish(lease)
 
 

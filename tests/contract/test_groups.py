@@ -174,7 +174,7 @@ def test_a_workspace_on_many_queues_joins_a_group_page_by_page(world: World) -> 
         assert len(running) <= 3
         for lease in running:
             worker.finish(lease)
-    assert not any(row.waiting or row.running for row in world.store.snapshot().workspaces)
+    assert not any(row.waiting or row.running for row in world.stats().workspaces)
     assert sound(world)
 
 

@@ -56,7 +56,7 @@ def test_everything_else_may_have_any_name(world: World, name: str) -> None:
     late = worker.take_one(name)
     assert late.job.id == name + "2"
     assert worker.reject(late, reason=name)
-    assert world.store.snapshot().queues == {name: 0}
+    assert world.stats().queues == {name: 0}
 
 
 def test_similar_names_do_not_collide(world: World) -> None:
@@ -67,7 +67,7 @@ def test_similar_names_do_not_collide(world: World) -> None:
     for name in names:
         assert world.store.depth(name) == 1
         assert ids(world.worker(name).take(2, name)) == [name]
-    assert len(world.store.snapshot().workspaces) == len(set(names))
+    assert len(world.stats().workspaces) == len(set(names))
 
 
 def test_a_name_may_look_like_a_part_of_a_key(world: World) -> None:

@@ -141,4 +141,4 @@ def test_a_blocked_workspace_starts_once_limits_are_observed(world: World, worke
     observe(world, default=Limits(concurrency=1), tasks={"slow": Limits(rate=0.001)})
     for _ in range(10):
         worker.take(200)
-    assert sum(row.waiting for row in world.store.snapshot().workspaces) == 0
+    assert sum(row.waiting for row in world.stats().workspaces) == 0

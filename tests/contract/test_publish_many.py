@@ -148,7 +148,7 @@ def test_a_group_that_never_fits_says_so(world: World) -> None:
     error = refusal(world.store.publish_many(jobs(500, group="g")))
     assert error.never_fits
     assert "no room for 500 jobs at once: its capacity is 5" in str(error)
-    assert world.store.snapshot().queues == {}
+    assert world.stats().queues == {}
 
 
 def test_a_group_over_several_workspaces_names_the_full_one(world: World) -> None:

@@ -87,7 +87,7 @@ def test_a_job_that_came_back_can_be_cancelled(world: World, worker: Worker) -> 
     for lease in worker.take(3):
         worker.release(lease)
     for left in (2, 1, 0):
-        (row,) = world.store.snapshot().workspaces
+        (row,) = world.stats().workspaces
         assert row.waiting == left + 1
         names = ids(worker.take(3))
         world.pass_time(31)

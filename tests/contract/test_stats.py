@@ -19,14 +19,14 @@ def test_a_snapshot_counts_each_state(world: World, worker: Worker) -> None:
     row = world.row()
     assert (row.waiting, row.scheduled, row.running, row.dead) == (2, 1, 2, 1)
     assert world.store.depth("q") == 3
-    assert world.store.snapshot().queues == {"q": 3}
+    assert world.stats().queues == {"q": 3}
 
 
 def test_a_snapshot_is_sorted_by_name(world: World) -> None:
     """Any number of workspaces is sorted."""
     for n in range(250):
         world.publish(f"w{n:03}")
-    names = [row.workspace for row in world.store.snapshot().workspaces]
+    names = [row.workspace for row in world.stats().workspaces]
     assert names == [f"w{n:03}" for n in range(250)]
 
 
@@ -44,7 +44,7 @@ def test_purge_of_an_unknown_queue(world: World) -> None:
     """It drops nothing and creates nothing."""
     world.publish()
     assert sum(world.store.purge("nowhere")) == 0
-    assert world.store.snapshot().queues == {"q": 1}
+    assert world.stats().queues == {"q": 1}
 
 
 def test_a_purged_workspace_can_be_used_again(world: World, worker: Worker) -> None:
@@ -89,7 +89,7 @@ def test_a_publish_to_a_blocked_workspace_declares_its_queue(world: World) -> No
     world.publish(queue="q1", exempt=True)
     world.publish(queue="q2", exempt=True, delay_seconds=9)
     assert world.store.is_plain("q1") is world.store.is_plain("q2") is False
-    assert world.store.snapshot().queues == {"q1": 1, "q2": 1}
+    assert world.stats().queues == {"q1": 1, "q2": 1}
 
 
 def test_a_clone_is_the_same_store(world: World) -> None:

@@ -137,7 +137,7 @@ def test_leases_and_timers_share_the_steps_of_a_call(world: World, worker: Worke
     world.clock.advance(3)
     moved = world.reap()
     assert moved == AT_ONCE
-    stats = world.store.snapshot().workspaces
+    stats = world.stats().workspaces
     assert 100 - sum(row.scheduled for row in stats) == AT_ONCE // 2
     assert 100 - sum(row.running for row in stats) == AT_ONCE // 2
     counts = []

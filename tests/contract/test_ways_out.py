@@ -210,7 +210,7 @@ def test_it_goes(
 
 def queues(world: World) -> set[str]:
     """The queues that statistics name."""
-    return set(world.store.snapshot().queues)
+    return set(world.stats().queues)
 
 
 def test_a_queue_that_is_claimed_stays(world: World, worker: Worker) -> None:

@@ -362,5 +362,5 @@ def test_asking_changes_nothing(world: World, worker: Worker) -> None:
     world.clock.advance(2)
     order += [lease.job.workspace for lease in worker.take(9)]
     assert order == ["a", "b"]
-    rows = world.store.snapshot().workspaces
+    rows = world.stats().workspaces
     assert [row.workspace for row in rows] == ["a", "b", "c"]

@@ -25,7 +25,7 @@ def test_they_are_counted_by_task(world: World) -> None:
     counts = world.store.without_workspace()
     assert {task: found.jobs for task, found in counts.items()} == {"t": 2, "mail %": 1}
     assert counts["t"].last == world.clock()
-    assert world.store.snapshot().without_workspace == counts
+    assert world.stats().without_workspace == counts
 
 
 def test_a_repeated_publish_counts_once(world: World) -> None:

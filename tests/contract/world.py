@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairqueue import DeadLetter, Job, Lease, Limits, Pause, WorkspaceStats
+from fairqueue import DeadLetter, Job, Lease, Limits, Pause, Stats, WorkspaceStats
 from fairqueue._stores import replies
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
@@ -274,9 +274,13 @@ class World:
                     workers.pop(queue).finish(lease, 0.01)
         return set(workers)
 
+    def stats(self) -> Stats:
+        """Return the statistics of all workspaces and queues."""
+        return operators_of(self.store).views.stats()
+
     def row(self, workspace: str = "a") -> WorkspaceStats:
         """Return the statistics of a workspace; zeros if it is unknown."""
-        rows = {row.workspace: row for row in self.store.snapshot().workspaces}
+        rows = {row.workspace: row for row in self.store.snapshot()}
         return rows.get(workspace, WorkspaceStats(workspace, 0, 0, 0, None, None, 0, 0))
 
 

@@ -31,12 +31,12 @@ def test_a_crash_loses_no_job(own_server: EmbeddedServer, world: World) -> None:
     owner = world.worker()
     _publish(world, 20)
     leases = owner.take(4)
-    before = world.store.snapshot()
+    before = world.stats()
     own_server.kill()
     with pytest.raises(StoreUnavailable, match="is it running"):
         world.publish("w0", "down")
     own_server.start()
-    assert world.store.snapshot() == before
+    assert world.stats() == before
     world.clock.advance(21)
     found = owner.claim(20, finishes=[Finish(lease.fence) for lease in leases])
     assert found.leases

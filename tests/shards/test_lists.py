@@ -168,7 +168,9 @@ def test_stats_and_overview_are_those_of_one_store(busy: Both) -> None:
     """All workspaces, those that are named, and those with the most jobs."""
     for named in ((), ("w3", "w5", "unknown")):
         found, wanted = (store.snapshot(named) for store in (busy.sharded, busy.plain))
-        assert (found.workspaces, found.queues) == (wanted.workspaces, wanted.queues)
+        assert found == wanted
+    of_shards, of_one = (operators_of(store).views.stats() for store in (busy.sharded, busy.plain))
+    assert (of_shards.workspaces, of_shards.queues) == (of_one.workspaces, of_one.queues)
     shown, expected = same(busy, "overview")
     for field in ("workspaces", "running", "queued", "known_workspaces", "is_complete"):
         assert getattr(shown, field) == getattr(expected, field)

@@ -105,7 +105,7 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert parents.parents_in(processes.shard(AT), name) == {"live": ORG}
     put(late, name)
     assert [(row.workspace, row.waiting) for row in admin.views.stats().workspaces] == [(name, 1)]
-    [row] = late.store.snapshot([name]).workspaces
+    [row] = late.store.snapshot([name])
     assert row.waiting == 1
     admin.pauses.pause(Scope.workspace(name))
     assert ran(late) == []
@@ -115,7 +115,7 @@ def test_every_call_about_a_workspace_reaches_it(processes: Namespace) -> None:
     assert ran(late) == [name]
     assert len(late.store.running(9, workspace=name).jobs) == 1
     assert admin.jobs.cancel("two").name == "REMOVED"
-    [found] = processes.shard(AT).snapshot([name]).workspaces
+    [found] = processes.shard(AT).snapshot([name])
     assert (found.running, found.limit) == (1, 1)
     admitted = late.store.admit_request(ticket("web", name, 1), lease_seconds=9, waiting_most=0)
     assert admitted.scope == ""

@@ -330,7 +330,7 @@ def test_others_are_listed_and_reported_beside_one_that_moves(
     assert sorted(letter.job.workspace for letter in letters) == sorted([name, other])
     begin(processes)
     half_moved(processes, name)
-    for found in (queue.views.stats().workspaces, queue.store.snapshot([name, other]).workspaces):
+    for found in (queue.views.stats().workspaces, queue.store.snapshot([name, other])):
         assert {row.workspace: row.waiting for row in found} == {name: 149, other: 149}
     assert queue.store.drop_failure_notices(letters) == 1
     assert queue.doctor.reshard(TO).is_done

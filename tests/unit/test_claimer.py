@@ -90,7 +90,7 @@ def test_a_claim_whose_reply_was_lost_is_repeated(
     _lose_a_claim(store, claimer, before=before)
     assert _ids(claimer.claim(["q"], 1, [])) == ["a"]
     assert _ids(claimer.claim(["q"], 2, [])) == ["b", "c"]
-    assert store.snapshot().workspaces[0].running == 3
+    assert store.snapshot()[0].running == 3
 
 
 def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimers, clock: ManualClock) -> None:
@@ -102,7 +102,7 @@ def test_a_recovered_lease_is_renewed(store: Flaky, claimer: Claimers, clock: Ma
     store.reap(max_deliveries=None)
     clock.advance(10)
     store.reap(max_deliveries=None)
-    assert store.snapshot().workspaces[0].running == 1
+    assert store.snapshot()[0].running == 1
 
 
 def test_a_lease_that_expired_meanwhile_is_not_returned(
@@ -136,7 +136,7 @@ def test_an_early_and_a_late_ack_are_two_endings(store: Flaky, claimer: Claimers
     with pytest.raises(StoreUnavailable):
         claimer.ack([Finish(lease.fence, Ending.ACK_EARLY)])
     assert claimer.ack([Finish(lease.fence)]) == frozenset()
-    assert store.snapshot().workspaces[0].running == 0
+    assert store.snapshot()[0].running == 0
 
 
 def test_a_loss_is_reported_with_its_own_fence(
@@ -382,5 +382,5 @@ def test_a_job_whose_claim_was_not_answered_goes_back_when_its_owner_stops(
     with pytest.raises(StoreUnavailable):
         claimer.claim(["q"], 1, [], acks_early=["t"])
     claimer.close()
-    row = store.snapshot().workspaces[0]
+    row = store.snapshot()[0]
     assert (row.waiting, row.running, row.lost) == (3, 0, 0)

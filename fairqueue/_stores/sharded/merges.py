@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from heapq import nsmallest
 from itertools import chain
@@ -69,12 +69,6 @@ def _told(shards: Shards, call: Call, _: Given) -> None:
     each(shards, call)
 
 
-def _pages(shards: Shards, call: Call, _: Given, same: str, first: str = "") -> Iterator[list[Any]]:
-    key = attrgetter(*same.split(","))
-    of_shards = ({key(row): row for page in call(shard) for row in page} for shard in shards)
-    yield joined((row for rows in of_shards for row in rows.values()), same, first)
-
-
 def _oldest(shards: Shards, call: Call, given: Given) -> rows.RunningJobs:
     found = each(shards, call)
     jobs = (job for part in found for job in part.jobs)
@@ -101,13 +95,12 @@ MERGES: dict[str, Callable[..., Any]] = {
         shards, lambda shard, left: call(shard, n=left), n=given["n"]
     ),
     "rows": lambda shards, call, _, *by: joined(chain.from_iterable(each(shards, call)), *by),
-    "pages": _pages,
     "oldest": _oldest,
     "slots": lambda shards, call, _: slots(each(shards, call)),
 }
 """``one``: ask the first shard only. ``told``: there is no answer.
 ``any``: ask all, and return the first answer that is not empty; ``found`` stops there.
 ``gathered``: join the lists of all that answer. ``taken``: up to ``n`` from one after another.
-``rows``, ``pages``: join rows, see :func:`joined`; the header says by which fields. An error is
-raised after all shards were asked; by ``found``, ``gathered`` and ``taken`` only if nothing was
-found; by ``concat`` and ``pages`` at once."""
+``rows``: join rows, see :func:`joined`; the header says by which fields. An error is raised after
+all shards were asked; by ``found``, ``gathered`` and ``taken`` only if nothing was found; by
+``concat`` at once."""

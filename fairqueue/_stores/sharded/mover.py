@@ -77,7 +77,7 @@ class Mover:
         for source in self._store.shards[: found.shards]:
             leaving = self._leaving(source, found.shards)
             while some := {move.workspace for move in islice(leaving, 100)}:
-                rows = source.snapshot(sorted(some)).workspaces
+                rows = source.snapshot(sorted(some))
                 jobs = [row.waiting + row.scheduled + row.dead for row in rows]
                 found.workspaces += sum(map(bool, jobs))
                 found.jobs += sum(jobs)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import replace
 from heapq import merge
+from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -106,19 +107,14 @@ class OwnMethods(Router, StoreBase):
             at, forwarding = self.followed(workspace)
             return at, at if forwarding.to is None else self.shards[forwarding.to]
 
-    def snapshot(self, names: Sequence[str] = ()) -> rows.Stats:
-        """Join the workspaces, and add up the queues; ask each named workspace's shard."""
+    def snapshot(self, names: Sequence[str] = ()) -> list[rows.WorkspaceStats]:
+        """Join the workspaces; ask each named workspace's shard."""
         of_shard: dict[Store, list[str]] = {} if names else {shard: [] for shard in self.every}
         for name in names:
             for place in dict.fromkeys(self._places_of(name)):
                 of_shard.setdefault(place, []).append(name)
-        found = [shard.snapshot(some) for shard, some in of_shard.items()]
-        return rows.Stats(
-            tuple(joined((row for part in found for row in part.workspaces), "workspace")),
-            added([part.queues for part in found]),
-            self.without_workspace(),
-            self.set_aside(),
-        )
+        found = chain.from_iterable(shard.snapshot(some) for shard, some in of_shard.items())
+        return joined(found, "workspace")
 
     def sample(self, queue: str, n: int, *, by: str = "workspace") -> Counter[str]:
         """Sample each shard in proportion to its jobs of the queue."""

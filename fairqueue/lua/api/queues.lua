@@ -1,6 +1,6 @@
 -- One page of the queues: what is on each, its limits, and when a job of it started last.
 -- ARGV now cursor count
--- ROUTE all MERGE pages queue
+-- ROUTE all MERGE rows queue
 -- RETURNS {now, cursor, row, ...}
 -- row: "queue waiting running runnable concurrency capacity pause last_fence"
 -- WRITES nothing

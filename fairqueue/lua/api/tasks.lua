@@ -1,6 +1,6 @@
 -- One page of the tasks: how long each takes on average, and its limits.
 -- ARGV now cursor count
--- ROUTE all MERGE pages task
+-- ROUTE all MERGE rows task
 -- RETURNS {now, cursor, row, ...}
 -- row: "task average concurrency workspace_concurrency rate burst workspace_rate
 -- workspace_burst pause"
