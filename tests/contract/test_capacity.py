@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
-from fairqueue import CapacityExceeded, Job, Limits
-from fairqueue._types import Admission
+from fairqueue import CapacityExceeded, Limits
 from tests.contract.world import Worker, World
 
 SCOPES = ("workspace", "queue", "total")
@@ -174,19 +171,3 @@ def test_the_nearest_full_scope_is_named(world: World) -> None:
     for scope in ("total", "queue", "workspace"):
         world.limit_level(scope, capacity=0)
         assert _refused(world).scope == scope
-
-
-def test_capacity_is_exact_for_concurrent_publishes(world: World) -> None:
-    """Threads that publish at the same time succeed exactly as often as there is capacity."""
-    world.limit(capacity=10)
-
-    def publish(n: int) -> bool:
-        try:
-            world.store.publish(Job(f"x{n}", "a", "q", "t", b""), Admission())
-        except CapacityExceeded:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        assert sum(pool.map(publish, range(40))) == 10
-    assert world.store.depth("q") == 10

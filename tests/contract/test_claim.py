@@ -48,14 +48,6 @@ def test_priority_never_crosses_workspaces(world: World) -> None:
     assert ids(world.worker().take(8)) == ["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3"]
 
 
-def test_workspaces_take_turns(world: World) -> None:
-    """With equal jobs, a long backlog and a short one alternate."""
-    world.publish_many(10, "big")
-    world.publish_many(2, "small")
-    taken = [lease.job.workspace for lease in world.worker().take(6)]
-    assert taken == ["big", "small", "big", "small", "big", "big"]
-
-
 def test_a_claim_takes_only_from_its_queues(world: World) -> None:
     """Jobs of queues that it does not name stay."""
     world.publish(queue="other")

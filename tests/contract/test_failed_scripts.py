@@ -21,7 +21,6 @@ from tests.contract.world import Worker, World, ids
 from tests.failing_commands import FailingDatabase
 
 MOST_COMMANDS = 400
-STEP = 10
 
 
 class Scene:
@@ -138,65 +137,55 @@ def _fail_at(name: str, k: int) -> None:
     assert [one for one in found if one.invariant in PROMISED] == [], k
 
 
+@pytest.mark.parametrize("step", [10, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", MOVES)
-def test_a_script_that_fails_in_the_middle_loses_no_job(name: str) -> None:
-    """An error at every tenth of its commands."""
+def test_a_script_that_fails_loses_no_job(name: str, step: int) -> None:
+    """An error at every tenth of its commands; at length, at each of them."""
     total = _commands_of(MOVES[name])
     assert 0 < total < MOST_COMMANDS
-    for k in range(1 + total % STEP, total + 1, STEP):
+    for k in range(1 + total % step, total + 1, step):
         _fail_at(name, k)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", MOVES)
-def test_a_script_that_fails_at_any_command_loses_no_job(name: str) -> None:
-    """An error at each of its commands in turn."""
-    for k in range(1, _commands_of(MOVES[name]) + 1):
-        _fail_at(name, k)
+def _expire(scene: Scene) -> object:
+    engine = scene.world.store.engine
+    engine.command("ZADD", "{failing:0}:expiry", 1.0, str(scene.leases[0].fence))
+    return scene.worker.claim(0)
 
 
-@pytest.mark.parametrize("expires", [False, True])
-def test_a_job_that_was_acked_early_never_runs_again(expires: bool) -> None:
-    """Whichever command fails as its lease expires, or as its worker ends it."""
-    k = count = 0
-    while count >= k:
-        scene, k = Scene(), k + 1
-        lease = scene.leases[0]
-        scene.worker.claim(0, finishes=[Finish(lease.fence, Ending.ACK_EARLY, 0.1)])
-        if expires:
-            scene.world.store.engine.command("ZADD", "{failing:0}:expiry", 1.0, str(lease.fence))
-        finishes = [] if expires else [Finish(one.fence, Ending.ACK, 0.1) for one in scene.leases]
-        with scene.database.failing(partial(_is_nth, k)):
-            with suppress(CommandError):
-                scene.worker.claim(0, finishes=finishes)
-            count = scene.database.count
-        assert lease.job.id not in scene.drain(), k
+def _acked_early(scene: Scene) -> None:
+    scene.worker.claim(0, finishes=[Finish(scene.leases[0].fence, Ending.ACK_EARLY, 0.1)])
 
 
-CANCELLED: dict[str, Callable[[Scene], object]] = {
-    "expires": lambda scene: (scene.clock.advance(11), scene.world.reap()),
-    "released": MOVES["release"],
-    "released late": MOVES["release_late"],
-    "rejected": MOVES["reject"],
+def _cancelled(scene: Scene) -> None:
+    job = scene.leases[0].job
+    scene.world.jobs.cancel(job.id, workspace=job.workspace)
+
+
+ENDS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], object]]] = {
+    "acked early, then expired": (_acked_early, _expire),
+    "acked early, then ended": (_acked_early, _finish_and_claim),
+    "cancelled, then expired": (_cancelled, _expire),
+    "cancelled, then released": (_cancelled, MOVES["release"]),
+    "cancelled, then released for later": (_cancelled, MOVES["release_late"]),
+    "cancelled, then rejected": (_cancelled, MOVES["reject"]),
 }
-"""How the lease of a cancelled job ends whose worker does not end it."""
+"""What has become of a job while it ran, and how its lease ends."""
 
 
-@pytest.mark.parametrize("how", CANCELLED)
-def test_a_job_that_was_cancelled_while_it_ran_never_runs_again(how: str) -> None:
+@pytest.mark.parametrize("how", ENDS)
+def test_a_job_that_must_not_run_again_does_not(how: str) -> None:
     """Whichever command fails as its lease ends: it would run without its mark."""
+    mark, end = ENDS[how]
     k = count = 0
     while count >= k:
         scene, k = Scene(), k + 1
-        lease = scene.leases[0]
-        scene.world.jobs.cancel(lease.job.id, workspace=lease.job.workspace)
-        if how == "expires":
-            scene.world.store.engine.command("ZADD", "{failing:0}:expiry", 1.0, str(lease.fence))
+        mark(scene)
         with scene.database.failing(partial(_is_nth, k)):
             with suppress(CommandError):
-                CANCELLED[how](scene)
+                end(scene)
             count = scene.database.count
-        assert lease.job.id not in scene.drain(), k
+        assert scene.leases[0].job.id not in scene.drain(), k
 
 
 def test_a_count_that_fails_keeps_no_lease() -> None:

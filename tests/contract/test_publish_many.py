@@ -118,14 +118,6 @@ def test_a_publish_of_many_wakes_a_waiter(world: World) -> None:
     waiter.close()
 
 
-def test_a_repeated_call_stores_nothing_twice(world: World, worker: Worker) -> None:
-    """The ids are known, while their jobs live and for a minute after their end."""
-    world.store.publish_many(jobs(3))
-    worker.finish(worker.take_one())
-    assert outcomes(world.store.publish_many(jobs(3))) == [Outcome.REPEATED] * 3
-    assert world.store.depth("q") == 2
-
-
 @pytest.mark.parametrize("scope", SCOPES)
 @pytest.mark.parametrize("size", [5, 150])
 def test_a_group_is_let_in_whole_or_not_at_all(world: World, scope: str, size: int) -> None:

@@ -75,30 +75,6 @@ def test_an_unstarted_release_refunds_its_charge(world: World) -> None:
     assert turns.count("b") <= 2
 
 
-def test_jobs_of_a_dead_worker_are_redelivered(world: World) -> None:
-    """After one lease time its jobs are at the head of their lane, in order."""
-    published = world.publish_many(4)
-    dead, alive = world.worker("dead"), world.worker("alive")
-    assert ids(dead.take(3)) == published[:3]
-    world.pass_time(31)
-    leases = alive.take(4)
-    assert ids(leases) == published
-    assert [lease.deliveries for lease in leases] == [2, 2, 2, 1]
-    assert [lease.redelivered for lease in leases] == [True, True, True, False]
-
-
-def test_a_renewed_lease_is_kept(world: World) -> None:
-    """As long as it is renewed no other worker gets the job."""
-    world.publish()
-    worker, other = world.worker("w1"), world.worker("w2")
-    lease = worker.take_one()
-    for beat in range(1, 13):
-        world.clock.advance(10)
-        assert worker.renew(lease, seconds=10.0 * beat) == frozenset()
-        assert other.take() == []
-    assert worker.finish(lease, 120)
-
-
 @pytest.mark.parametrize("fairness", ["time", "count"])
 def test_a_job_whose_lease_expires_is_charged_for_it(world: World, fairness: str) -> None:
     """A workspace whose jobs kill their workers loses its turn to the others."""

@@ -100,12 +100,3 @@ def test_every_numbered_call_can_be_late(world: World, worker: Worker, call: str
     with pytest.raises(FairQueueError, match="call 1 of owner 'w1'"):
         acts[call](lease)
     assert world.row().running == 2
-
-
-def test_owners_are_numbered_independently(world: World) -> None:
-    """The numbers of one owner do not affect another's."""
-    world.publish_many(4)
-    first, second = world.worker("w1"), world.worker("w2")
-    for _ in range(2):
-        first.take_one()
-    assert len(second.take(2)) == 2

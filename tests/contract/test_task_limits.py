@@ -1,4 +1,4 @@
-"""When a task's limit is reached, its node is blocked; positions are kept, other tasks go on."""
+"""Limits and rates of a task: its node is blocked; positions are kept, other tasks go on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairqueue import Lease, Limits
+from fairqueue import ConfigurationError, FairQueue, Lease, Limits, Pause, Scope
 from tests.contract.world import Worker, World
 
 
@@ -90,21 +90,6 @@ def test_a_raised_limit_per_workspace_unblocks_lanes(world: World, worker: Worke
     assert sum(len(worker.take(200)) for _ in range(10)) == 50
 
 
-def test_a_lowered_limit_per_workspace_holds_at_once(world: World, worker: Worker) -> None:
-    """It also holds if a configuration sets it, for workspaces that are not settled yet."""
-
-    def configure(most: int) -> None:
-        tasks = {"t": Limits(workspace_concurrency=most)}
-        world.configure(tasks=tasks, authoritative=True)
-
-    configure(9)
-    for n in range(600):  # HSCAN returns small hashes whole
-        world.publish_many(2, f"w{n}")
-    assert len({lease.job.workspace for lease in worker.take(600)}) == 600
-    configure(1)
-    assert [lease for _ in range(40) for lease in worker.take(50)] == []
-
-
 def test_both_limits_of_a_task_hold(world: World) -> None:
     """The limit per workspace and the limit over all workspaces hold together."""
     world.limit_task(concurrency=3, workspace_concurrency=2)
@@ -172,3 +157,74 @@ def test_a_claim_passes_few_blocked_workspaces(world: World, worker: Worker) -> 
     assert world.command("ZCARD", ("ready", "q")) >= 500
     while world.command("ZCARD", ("ready", "q")):
         assert worker.take(1) == []
+
+
+def starts(worker: Worker, queue: str = "q") -> Counter[tuple[str, str]]:
+    """Count what starts now, by workspace and task."""
+    leases = worker.take(20, queue)
+    return Counter((lease.job.workspace, lease.job.task) for lease in leases)
+
+
+def test_a_rate_spaces_the_starts_in_each_workspace(world: World, worker: Worker) -> None:
+    """Each workspace has the rate for itself; other tasks go on."""
+    world.limit_task(workspace_rate=2.0)
+    for name in "ab":
+        world.publish_many(3, name)
+    world.publish_many(2, "a", task="other")
+    assert starts(worker) == {("a", "t"): 1, ("b", "t"): 1, ("a", "other"): 2}
+    world.clock.advance(0.499)
+    assert starts(worker) == {}
+    world.clock.advance(0.002)
+    assert starts(worker) == {("a", "t"): 1, ("b", "t"): 1}
+
+
+def test_a_rate_counts_all_queues_of_a_workspace(world: World, worker: Worker) -> None:
+    """A start on one queue makes the task wait on the other, which its timer opens."""
+    world.limit_task(workspace_rate=0.1)
+    world.publish(queue="q")
+    world.publish(queue="other")
+    assert starts(worker) == {("a", "t"): 1}
+    assert starts(worker, queue="other") == {}
+    world.clock.advance(10.001)
+    assert starts(worker, queue="other") == {("a", "t"): 1}
+
+
+def test_another_rate_applies_at_once(world: World, worker: Worker) -> None:
+    """A higher one opens earlier, and none at all opens now."""
+    world.limit_task(workspace_rate=0.001)
+    world.publish_many(3)
+    assert starts(worker) == {("a", "t"): 1}
+    world.limit_task(workspace_rate=0.001, workspace_burst=2.0)
+    assert starts(worker) + starts(worker) == {("a", "t"): 1}
+    world.store.set_limits("task", "t", None)
+    assert starts(worker) == {("a", "t"): 1}
+
+
+def test_a_rate_holds_after_a_pause(world: World, worker: Worker) -> None:
+    """After a pause the rate still holds, and has a timer again."""
+    world.limit_task(workspace_rate=0.5)
+    world.publish_many(3)
+    assert starts(worker) == {("a", "t"): 1}
+    world.store.pause("workspace", "a", Pause.PAUSED)
+    world.clock.advance(1)
+    world.store.pause("workspace", "a", None)
+    assert starts(worker) == {}
+    world.clock.advance(1.001)
+    assert starts(worker) == {("a", "t"): 1}
+
+
+def test_a_rate_in_settings_and_live() -> None:
+    """They name it as they name a rate; a burst alone is refused."""
+    with FairQueue(
+        "memory://", tasks={"t": {"workspace_rate": "30/m", "workspace_burst": 2}}
+    ) as queue:
+        queue.connect()
+        assert queue.limits.get(Scope.task("t"))["workspace_rate"].value == 0.5
+        queue.limits.set(Scope.task("t"), workspace_rate="100/h", workspace_burst=5)
+        found = queue.limits.get(Scope.task("t"))["workspace_rate"]
+        assert found.value == pytest.approx(100 / 3600)
+        assert found.source == "live"
+        with pytest.raises(ConfigurationError, match=r"workspace_burst' has no effect without"):
+            queue.limits.set(Scope.task("t"), workspace_burst=5)
+    with pytest.raises(ConfigurationError, match=r"workspace_burst' has no effect without"):
+        FairQueue("memory://", tasks={"t": {"workspace_burst": 2}})

@@ -38,7 +38,7 @@ EXCEPTIONS = {
     "no consumer has given",
     "test_redis.py::test_redis_messages_belonging_to_missing_actors_are_rejected": "looks into "
     "the broker's keys at once: here the message waits for a newer worker for up to an hour; "
-    "tests/system/dramatiq/test_unknown_actor.py has what we do",
+    "tests/system/dramatiq/test_worker.py has what we do",
     "test_redis.py::test_redis_join_race_condition": "mocks do_qsize",
     "test_redis.py::test_redis_unacked_messages_can_be_requeued": "looks into the broker's keys",
     "test_redis.py::test_redis_requeues_unhandled_messages_on_shutdown": "the same",

@@ -42,8 +42,8 @@ ORDER = (
 )
 LIMITS = (
     *("tests/contract/test_limits.py", "tests/contract/test_task_limits.py"),
-    *("tests/contract/test_pause.py", "tests/contract/test_totals.py"),
-    *("tests/contract/test_groups.py", "tests/contract/test_task_rates.py"),
+    *("tests/contract/test_pause.py", "tests/contract/test_stats.py"),
+    *("tests/contract/test_groups.py",),
 )
 LEASES = (
     *("tests/contract/test_claim.py", "tests/contract/test_redelivery.py"),
@@ -73,7 +73,7 @@ NEAREST: dict[str, Sequence[str]] = {
     "state/records": ORDER,
     "scheduler/limits": (*LIMITS, *PUBLISH),
     "scheduler/shared_limits": LIMITS,
-    "scheduler/task_rates": ("tests/contract/test_task_rates.py",),
+    "scheduler/task_rates": ("tests/contract/test_task_limits.py",),
     "state/lanes": ("tests/contract/test_holes.py", *LEASES, "tests/contract/test_publish_many.py"),
     "state/jobs": PUBLISH,
     "state/enqueue": PUBLISH,

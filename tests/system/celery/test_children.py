@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from fairqueue import CapacityExceeded, Scope
-from tests.system.celery.conftest import GREEN
 from tests.system.ledger import wait_for
 from tests.system.limits_of_one import limit_everything_to_one
-from tests.system.needs import needs
 
 POINTS = 8
 
@@ -29,8 +27,6 @@ def family(shop: Any) -> Any:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet"])
 def test_three_levels_where_everything_is_limited_to_one(family: Any, pool: str) -> None:
     """One process, thread or greenlet, and limits of one at every level."""
-    if pool in GREEN:
-        needs(pool)
     url = family.url(total_concurrency=1)
     with family.core() as core:
         limit_everything_to_one(core, "shop.root", "shop.parent", "shop.child")

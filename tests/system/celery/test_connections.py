@@ -12,7 +12,6 @@ import pytest
 from fairqueue.testing import EmbeddedServer
 from tests.redis.proxy import kill_clients
 from tests.system.ledger import wait_for
-from tests.system.needs import needs
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
@@ -33,26 +32,6 @@ def test_killed_connections_run_nothing_twice(
     assert len(own_shop.ledger.lines("start")) == 7
 
 
-@pytest.mark.parametrize("task", ["work", "work_late"])
-def test_a_restarted_redis_loses_and_repeats_nothing(
-    own_shop: Any, own_server: EmbeddedServer, task: str
-) -> None:
-    """Redis is down for two seconds and comes back with its data: every job runs once."""
-    publisher = own_shop.open(lease_seconds=10)
-    for n in range(8):
-        publisher.send(task, n, kwargs={"seconds": 1.0}, workspace="ada")
-    own_shop.ledger.wait("start", 2)
-
-    own_server.kill()
-    time.sleep(2.0)
-    own_server.start()
-    own_shop.ledger.wait("end", 8, seconds=60)
-    publisher.send(task, 8, workspace="ada")
-    own_shop.ledger.wait("end", 9, seconds=30)
-
-    assert len(own_shop.ledger.lines("start")) == 9
-
-
 def test_a_worker_that_is_refused_says_why_in_a_sentence(
     own_shop: Any, own_server: EmbeddedServer
 ) -> None:
@@ -66,33 +45,24 @@ def test_a_worker_that_is_refused_says_why_in_a_sentence(
     assert "Traceback" not in log
 
 
-def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any) -> None:
-    """SIGTERM: running tasks end and are acked; no lease is held, no delivery was counted."""
-    publisher = shop.open()
-    [worker] = shop.workers
-    for n in range(10):
-        publisher.send("work_late", n, kwargs={"seconds": 0.6}, workspace="ada")
-    shop.ledger.wait("start", 2)
+@pytest.mark.parametrize("pool", ["prefork", "gevent", "eventlet"])
+def test_warm_stop_finishes_running_jobs_and_gives_the_rest_back(shop: Any, pool: str) -> None:
+    """SIGTERM: what runs ends and is acked, and the rest waits; no lease is held.
 
-    assert worker.stop() == 0
-
-    ended = len(shop.ledger.lines("end"))
-    assert ended == len(shop.ledger.lines("start"))
-    assert (shop.running("ada"), shop.row("ada").waiting) == (0, 10 - ended)
-
-
-@pytest.mark.parametrize("pool", ["gevent", "eventlet"])
-def test_a_green_pool_starts_no_job_after_a_warm_stop(shop: Any, pool: str) -> None:
-    """Celery sees the signal only between two waits of its loop, for an event or a job."""
-    needs(pool)
+    In a green pool Celery sees the signal only between two waits of its loop, for an event or a
+    job, and begins none after it.
+    """
     publisher = shop.open(pool, 4)
     for n in range(40):
-        publisher.send("work_late", n, kwargs={"seconds": 0.6}, workspace="ada")
+        publisher.send("work_late", n, kwargs={"seconds": 1.5}, workspace="ada")
     shop.ledger.wait("start", 4)
 
     assert shop.workers[0].stop() == 0
-    assert len(shop.ledger.lines("start")) == len(shop.ledger.lines("end")) == 4
-    assert shop.row("ada").waiting == 36
+
+    ended = len(shop.ledger.lines("end"))
+    assert ended == len(shop.ledger.lines("start"))
+    assert ended == 4 or pool == "prefork"
+    assert (shop.running("ada"), shop.row("ada").waiting) == (0, 40 - ended)
 
 
 def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:

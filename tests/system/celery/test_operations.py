@@ -13,8 +13,10 @@ from kombu.exceptions import OperationalError
 
 from fairqueue import (
     Cancelled,
+    Scope,
 )
 from tests.system.ledger import wait_for
+from tests.system.waits import told_everywhere
 
 
 def test_a_cancelled_task_is_stopped(shop: Any) -> None:
@@ -142,3 +144,54 @@ def test_a_job_that_crashes_every_time_fails(shop: Any) -> None:
     with shop.core() as core:
         (letter,) = core.dead.page("ada")
     assert [start.outcome for start in letter.history] == ["returned", "returned"]
+
+
+@pytest.mark.parametrize("pool", ["prefork", "threads"])
+def test_a_wait_that_cannot_end_is_told(shop: Any, pool: str) -> None:
+    """The log, ``why`` and the doctor say the same; a higher limit lets both end."""
+    shop.app_name = "waiting"
+    url = shop.url(workspace_concurrency=1)
+    shop.config = {"result_backend": url}
+    worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
+    shop.publisher(url).app.send_task("waiting.parent", kwargs={"tenant_id": "ada"})
+    shop.ledger.wait("start", 1)
+    with shop.core() as core:
+        text = told_everywhere(core, "waiting.parent", "waiting.child", "canvas")
+        assert text in worker.log.read_text()
+        assert len(core.views.workers()) == 1
+        core.limits.set(Scope.workspace("ada"), concurrency=2)
+        shop.ledger.wait("end", 1)
+        wait_for(lambda: core.views.blocked_waits() == [])
+        assert worker.log.read_text().count("which has no free slot") == 1
+
+
+@pytest.mark.parametrize(
+    ("pool", "task"),
+    [
+        ("prefork", "late_flaky"),
+        ("threads", "flaky"),
+        ("gevent", "late_flaky"),
+        ("solo", "flaky"),
+    ],
+)
+def test_a_task_that_failed_for_good_is_kept(shop: Any, pool: str, task: str) -> None:
+    """After its last retry, acked early or late, with its traceback; others leave nothing."""
+    publisher = shop.open(pool, keep_failures=True)
+    seconds = {"seconds": 0.0} if task == "late_flaky" else {}
+    publisher.send(task, 1, kwargs={"failures": 99, **seconds}, workspace="ada")
+    publisher.send(task, 2, kwargs={"failures": 1, **seconds}, workspace="ada")
+    publisher.send("work", 3, workspace="ada")
+    shop.ledger.wait("end", 2, workspace="ada", seconds=30)
+    with shop.core(brings_limits=False) as core:
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
+        (letter,) = core.dead.page("ada")
+        assert letter.reason == "failed"
+        assert "MaxRetriesExceededError" in letter.details
+        assert "Traceback" in letter.details
+        assert letter.job.task.endswith(task)
+        assert core.doctor.audit() == []
+        begun = len(shop.ledger.lines("start"))
+        assert core.dead.replay("ada", letter.job.id)
+        shop.ledger.wait("start", begun + 1, seconds=30)
+        wait_for(lambda: core.dead.page("ada"), seconds=30)
+    wait_for(lambda: not shop.running("ada"), seconds=10)

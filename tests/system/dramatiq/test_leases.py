@@ -6,8 +6,6 @@ import os
 import signal
 from typing import Any
 
-import pytest
-
 from tests.system.dramatiq.conftest import message
 from tests.system.ledger import wait_for
 
@@ -79,26 +77,6 @@ def test_a_terminated_worker_finishes_its_running_jobs(redis_mill: Any) -> None:
     redis_mill.ledger.wait("end", 20)
 
     assert len(redis_mill.ledger.lines("start")) == 20
-
-
-@pytest.mark.long
-def test_killed_workers_lose_no_job(redis_mill: Any) -> None:
-    """Workers are killed repeatedly: all jobs end, and the limit of live leases holds."""
-    settings = redis_mill.settings(lease_seconds=1, workspace_concurrency=2)
-    broker = redis_mill.broker(settings)
-    for n in range(60):
-        broker.enqueue(message("work", n, workspace=f"t{n % 3}", seconds=0.05))
-    for _ in range(3):
-        worker = redis_mill.worker("-p", "1", "-t", "4", settings=settings)
-        count = len(redis_mill.ledger.lines("end"))
-        redis_mill.ledger.wait("end", count + 6)
-        worker.kill()
-    redis_mill.worker("-p", "1", "-t", "4", settings=settings)
-
-    wait_for(lambda: len({row["n"] for row in redis_mill.ledger.lines("end")}) == 60)
-
-    twice = len(redis_mill.ledger.lines("start")) - 60
-    assert 0 <= twice <= 3 * 8, "only what was in hand at a kill, or not reported yet, runs again"
 
 
 def test_a_job_that_kills_its_workers_becomes_a_dead_letter(redis_mill: Any) -> None:

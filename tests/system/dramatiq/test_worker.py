@@ -17,6 +17,7 @@ from tests.metrics.scraping import Samples, fetch
 from tests.nodes import free_port
 from tests.system.dramatiq.conftest import Mill, message
 from tests.system.ledger import wait_for
+from tests.system.waits import told_everywhere
 
 
 @pytest.mark.story
@@ -74,14 +75,8 @@ def test_a_wait_that_cannot_end_is_told(mill: Any) -> None:
     mill.broker(settings).enqueue(message("parent", 1, workspace="ada"))
     mill.ledger.wait("start", 1)
     with mill.core() as core:
-        wait_for(core.views.blocked_waits, seconds=30)
-        (wait,) = core.views.blocked_waits()
-        names = "task 'parent'", "task 'child'", "workspace 'ada' has 1 of 1 taken", "pipeline"
-        assert [name in wait.text for name in names] == [True] * 4
-        assert core.views.why(wait.child_id).waits == (wait.text,)
-        remarks = core.doctor.checkup().remarks
-        assert [one.text for one in remarks if one.about == "waits"] == [wait.text]
-        assert wait.text in worker.log.read_text()
+        text = told_everywhere(core, "parent", "child", "pipeline")
+        assert text in worker.log.read_text()
         core.limits.set(Scope.workspace("ada"), concurrency=2)
         mill.ledger.wait("end", 1)
 
@@ -112,3 +107,25 @@ def test_a_worker_boots_on_a_full_redis(namespace: str, tmp_path: Path) -> None:
             assert {line["n"] for line in mill.ledger.lines("start")} == {1, 3}
         finally:
             mill.close()
+
+
+pytestmark = pytest.mark.story
+
+
+def test_an_unknown_actor_waits_for_a_newer_worker(mill: Any) -> None:
+    """The old worker returns the job and continues; the new one runs it once."""
+    settings = mill.settings()
+    old = mill.worker("-p", "1", "-t", "2", settings=settings).ready()
+    broker = mill.broker(settings)
+    broker.enqueue(message("novel", 1, workspace="ada"))
+    broker.enqueue(message("work", 2, workspace="ada"))
+    wait_for(lambda: "does not know task 'novel'" in old.log.read_text())
+    mill.ledger.wait("end", 1, n=2)
+    wait_for(lambda: mill.row("ada").scheduled == 1)
+    assert mill.row("ada").dead == 0
+
+    mill.worker("-p", "1", "-t", "2", settings=settings, MILL_IS_NEW="1").ready()
+    mill.ledger.wait("novel", 1, seconds=60)
+
+    wait_for(lambda: mill.is_idle("ada"))
+    assert [row["deliveries"] for row in mill.ledger.lines("novel")] == [1]
