@@ -1,15 +1,18 @@
-"""The cost of a claim in Redis commands does not depend on workspaces that cannot run."""
+"""The cost of a claim in Redis commands, beside workspaces that cannot run and beside schedules."""
 
 from __future__ import annotations
+
+import time
+from collections import Counter
 
 import pytest
 import redis
 
-from fairqueue import Limits, Pause
+from fairqueue import FairQueue, Limits, Pause
 from fairqueue._stores.redis import RedisEngine
 from fairqueue._stores.store import Store
 from fairqueue._types import StoredLimits
-from fairqueue.adapters import Finish
+from fairqueue.adapters import Finish, Ticker
 from fairqueue.testing import ManualClock
 from tests.contract.world import Worker, World
 from tests.redis.counting import commands
@@ -138,3 +141,61 @@ def test_many_reserves_cost_a_claim_nothing(
             world.publish(f"crowd{i}")
         costs.append(beside(redis_client, world, worker, reserve=1))
     assert costs[0] == costs[1]
+
+
+MANY = 10_000
+
+
+def _put_many(queue: FairQueue, n: int, *, due: float, spread: float) -> None:
+    """Put schedules of as many workspaces that are due at the same second."""
+    record = {"runner": "core", "next": f"{due:.3f}", "boot": "-"}
+    definition = '{"when":{"every":3600,"tz":"UTC"},"call":{"queue":"q","payload":""},"task":"t"}'
+    for i in range(n):
+        delay = f"{spread * i / n:.3f}"
+        queue.store.put_schedule(f"w{i}", "n", **record, delay=delay, definition=definition)
+
+
+def test_a_look_where_nothing_is_due(queue: FairQueue, redis_client: redis.Redis) -> None:
+    """Four commands each second, of each process; where there is no schedule, each 5 s."""
+    ticker = Ticker(queue.schedules.core)
+    queue.publish(b"", queue="q", workspace="a")
+    for n in (0, 3):
+        _put_many(queue, n, due=2e9, spread=0)
+        assert ticker.look() == (1.0 if n else 5.0)
+        ran = commands(redis_client, ticker.look)
+        others = "fcall", "evalsha", "unlink"  # the call, and what Redis 6.2 needs when full
+        assert sum(n for name, n in ran.items() if name not in others) == 4, ran
+
+
+def _processor_seconds(client: redis.Redis) -> float:
+    used = client.info("cpu")
+    return float(used["used_cpu_user"] + used["used_cpu_sys"])
+
+
+@pytest.mark.slow
+def test_ten_thousand_at_one_second(queue: FairQueue, redis_client: redis.Redis) -> None:
+    """All are published within their spread, and another workspace's jobs wait as long as before.
+
+    That wait is counted, since a busy machine hides it: a claim beside the ticks runs at most a
+    tenth more commands, and the ticks take less than a tenth of the server's time.
+    """
+    queue.publish(b"", queue="other", workspace="b")
+    before = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
+    spread = 30.0
+    due = time.time() + 12
+    _put_many(queue, MANY, due=due, spread=spread)
+    ticker = Ticker(queue.schedules.core)
+    late, took = 0.0, _processor_seconds(redis_client)
+    while queue.depth("q") < MANY:
+        assert time.time() < due + 3 * spread
+        time.sleep(ticker.look())
+        late = max(late, queue.schedules.lateness())
+    assert time.time() < due + spread + 5
+    assert _processor_seconds(redis_client) - took < 0.1 * spread
+    assert late < 5
+    queue.publish(b"", queue="other", workspace="b")
+    queue.tally.end()  # else the claim would also send what has happened meanwhile
+    after = sum(commands(redis_client, lambda: queue.claim(["other"])).values())
+    assert after <= 1.1 * before
+    jobs = Counter(row.workspace for row in queue.views.overview(top=50).workspaces)
+    assert max(jobs.values()) == 1
