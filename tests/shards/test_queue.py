@@ -316,27 +316,24 @@ def test_a_wakeup_that_one_process_cannot_use_wakes_another(queue: FairQueue) ->
     other.close()
 
 
-def test_a_finish_alone_says_that_a_shard_is_away(queue: FairQueue, away: Away) -> None:
-    """All can be reported again then, and none is lost by that."""
+@pytest.mark.parametrize("numbers", [(1,), (0, 1, 2)], ids=["a finish, one", "a claim, all"])
+def test_a_call_that_has_no_shard_to_go_on_with_raises(
+    queue: FairQueue, away: Away, numbers: tuple[int, ...]
+) -> None:
+    """A finish alone, or a claim without any shard: all is reported again, and counts once."""
     fill(queue, 1)
     finishes = [Finish(lease.fence) for lease in queue.claim(["q"], 100).leases]
-    away(1)
-    with pytest.raises(StoreUnavailable):
-        queue.finish(finishes)
-    away.back()
-    assert queue.finish(finishes) == set()
-    assert queue.depth("q", running=True) == 0
 
+    def call() -> Collection[int]:
+        if len(numbers) == 1:
+            return queue.finish(finishes)
+        return queue.claim(["q"], 1, finishes=finishes).lost
 
-def test_without_any_shard_a_claim_raises(queue: FairQueue, away: Away) -> None:
-    """What it was to finish is reported again by its caller, and once."""
-    fill(queue, 1)
-    finishes = [Finish(lease.fence) for lease in queue.claim(["q"], 100).leases]
-    away(0, 1, 2)
+    away(*numbers)
     with pytest.raises(StoreUnavailable):
-        queue.claim(["q"], 1, finishes=finishes)
+        call()
     away.back()
-    assert queue.claim(["q"], 1, finishes=finishes).lost == set()
+    assert call() == set()
     assert queue.depth("q", running=True) == 0
 
 

@@ -71,16 +71,21 @@ def test_all_or_none_raises_what_refuses_one() -> None:
     assert len(queue.publish_many(some(5), all_or_none=True)) == 5
 
 
-@pytest.mark.timeout(10)
-def test_a_publish_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was refused is published again; what was stored is not."""
-    queue = make(workspace_capacity=2)
+def work_while_it_waits(monkeypatch: pytest.MonkeyPatch, queue: FairQueue) -> None:
+    """Let each pause of a publish end a job."""
 
     def work(_seconds: float) -> None:
         for lease in queue.claim(["q"], 1).leases:
             queue.ack(lease)
 
     monkeypatch.setattr("fairqueue._publish.capacity_wait.time.sleep", work)
+
+
+@pytest.mark.timeout(10)
+def test_a_publish_waits_for_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was refused is published again; what was stored is not."""
+    queue = make(workspace_capacity=2)
+    work_while_it_waits(monkeypatch, queue)
     outcomes = queue.publish_many(some(4), block_seconds=60)
     assert all(isinstance(one, JobId) for one in outcomes)
     assert queue.depth("q") == 2
@@ -93,12 +98,7 @@ def test_a_group_that_never_fits_ends_no_wait_of_others(monkeypatch: pytest.Monk
     """It is refused, and the others are published when there is room."""
     queue = make(workspace_capacity=2)
     queue.publish_many(some(2))
-
-    def work(_seconds: float) -> None:
-        for lease in queue.claim(["q"], 1).leases:
-            queue.ack(lease)
-
-    monkeypatch.setattr("fairqueue._publish.capacity_wait.time.sleep", work)
+    work_while_it_waits(monkeypatch, queue)
     outcomes = queue.publish_many([*some(3, group="g"), *some(1)], block_seconds=60)
     assert [type(one) for one in outcomes] == [CapacityExceeded] * 3 + [JobId]
 

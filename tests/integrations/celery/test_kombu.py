@@ -65,17 +65,12 @@ def test_messages_are_consumed_in_order_and_gone_once_acked(
 ) -> None:
     """Published to a named exchange, consumed in order and acked: the queue is empty."""
     fill(connection, queue, 25)
-    got: list[int] = []
-
-    def receive(body: Any, message: Any) -> None:
-        got.append(body["n"])
-        message.ack()
-
-    with Consumer(connection, [queue], callbacks=[receive]):
+    got: list[Any] = []
+    with Consumer(connection, [queue], callbacks=[acking(got)]):
         drain(connection, 25, got)
     time.sleep(0.1)
 
-    assert got == list(range(25))
+    assert [body["n"] for body in got] == list(range(25))
     assert core.depth(queue.name) == 0
     assert sum(row.running for row in core.views.stats().workspaces) == 0
 

@@ -15,7 +15,7 @@ from celery import Celery, chain, chord, group
 from celery.contrib.testing.worker import start_worker
 
 import fairqueue
-from fairqueue import ConfigurationError, FairQueue, Outcome
+from fairqueue import ConfigurationError, Outcome
 from fairqueue_celery import Unique, unique_outcome
 from tests.integrations.celery.conftest import OpenApp
 from tests.system.ledger import wait_for
@@ -133,17 +133,6 @@ def test_a_retry_keeps_the_unique_key_of_its_task(make_app: Any, settings: dict[
         assert first.get(timeout=60) == 1
         assert send(3).get(timeout=60) == 3
     assert ran == [1, 1, 3, 3]
-
-
-def test_the_core_sees_the_same_store(make_app: Any, namespace: str) -> None:
-    """``memory://`` with the same name is the same store: it counts and purges these jobs."""
-    app = make_app()
-    call(app, 1).apply_async()
-    core = FairQueue(f"memory://{namespace}")
-
-    assert core.depth("celery") == 1
-    assert app.control.purge() == 1
-    assert core.depth("celery") == 0
 
 
 def test_a_prefork_pool_is_refused(make_app: Any) -> None:

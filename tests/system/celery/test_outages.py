@@ -208,33 +208,28 @@ GRACE_SECONDS = 30.0
 """What Kubernetes gives a pod."""
 
 
+AWAY = [("killed", "prefork"), ("killed", "gevent")]
+AWAY += [("silent", pool) for pool in ("prefork", "threads", "gevent", "eventlet", "solo")]
+
+
 @pytest.mark.parametrize("signalled", ["SIGTERM", "SIGQUIT"])
-@pytest.mark.parametrize("pool", ["prefork", "gevent"])
-def test_a_worker_exits_within_its_grace(own_shop: Any, pool: str, signalled: str) -> None:
-    """One job has ended, and its end could not be reported; the log says what becomes of it."""
+@pytest.mark.parametrize(("redis", "pool"), AWAY)
+def test_a_worker_exits_within_its_grace(
+    own_shop: Any, redis: str, pool: str, signalled: str
+) -> None:
+    """One job has ended, and its end could not be reported; the log says what becomes of it.
+
+    A connection is refused, or is neither refused nor answered.
+    """
     shop = own_shop
-    worker = shop.worker("-P", pool, "-c", "2", url=shop.url(lease_seconds=20)).ready()
-    shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
-    shop.ledger.wait("start", 1)
-    shop._server.kill()
-    shop.ledger.wait("end", 1)
-    wait_for(lambda: "Cannot connect" in worker.log.read_text() or "rror" in worker.log.read_text())
-    time.sleep(1.0)
-    os.kill(worker.pid, getattr(signal, signalled))
-    wait_for(lambda: worker.process.poll() is not None, seconds=GRACE_SECONDS)
-
-    assert "leases will expire" in worker.log.read_text()
-
-
-@pytest.mark.parametrize("signalled", ["SIGTERM", "SIGQUIT"])
-@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "eventlet", "solo"])
-def test_a_worker_exits_though_redis_is_silent(shop: Any, pool: str, signalled: str) -> None:
-    """No connection is refused, and none is answered."""
     with proxy_before(shop._server.url) as proxy:
-        url = shop.at_port(proxy.port, lease_seconds=20)
+        how = {"lease_seconds": 20}
+        url = shop.url(**how) if redis == "killed" else shop.at_port(proxy.port, **how)
         worker = shop.worker("-P", pool, "-c", "2", url=url).ready()
         shop.publisher().send("work_late", 1, workspace="ada", kwargs={"seconds": 1.5})
         shop.ledger.wait("start", 1)
+        if redis == "killed":
+            shop._server.kill()
         proxy.silent = True
         shop.ledger.wait("end", 1)
         time.sleep(1.0)
