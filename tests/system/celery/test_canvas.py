@@ -66,39 +66,6 @@ def test_nested_canvas_completes(task: Any) -> None:
     assert work.apply_async().get(timeout=60) == (12 + 22 + 2) * 2
 
 
-def test_a_chord_of_chords(task: Any) -> None:
-    """Chords inside the header of a chord complete."""
-    inner = [chord([task("add", n, 1), task("add", n, 2)], task("tally")) for n in (1, 2)]
-
-    assert chord(inner)(task("tally")).get(timeout=60) == 5 + 7
-
-
-def test_starmap_runs_as_one_task(app: Any, task: Any) -> None:
-    """starmap() calls its task for each item, in one job."""
-    work = {"task": task("add"), "it": [(n, n) for n in range(4)]}
-
-    assert app.signature("celery.starmap", kwargs=work).apply_async().get(timeout=60) == [
-        0,
-        2,
-        4,
-        6,
-    ]
-
-
-def test_links_are_called_with_the_result(kitchen: Any, task: Any, workspace: str) -> None:
-    """Every link gets the result, in the workspace of its parent."""
-    first = task("add", 2, 3)
-    first.link(task("report"))
-    first.link(task("add", 5))
-    first.apply_async()
-
-    kitchen.ledger.wait("report", 1)
-    kitchen.ledger.wait("add", 2)
-
-    assert kitchen.ledger.lines("report")[0]["args"] == ["5"]
-    assert workspaces(kitchen, "report") | workspaces(kitchen, "add") == {workspace}
-
-
 def test_errbacks_are_called(kitchen: Any, task: Any, workspace: str) -> None:
     """An errback runs once, in the failed task's workspace, with Celery's arguments."""
     failing = task("fail")
@@ -170,17 +137,6 @@ def test_continuations_get_into_a_full_workspace(
     fill_up(task)
 
     kitchen.ledger.wait("report", 1)
-
-
-def test_a_task_knows_its_workspace_and_its_publishes_inherit_it(
-    kitchen: Any, workspace: str
-) -> None:
-    """current() names a task's workspace; what the task publishes belongs to it, too."""
-    kitchen.ledger.forget()
-    publisher = kitchen.publisher()
-    publisher.send("curious.whoami", kwargs={"then": ["again", "again"]}, workspace=workspace)
-
-    kitchen.ledger.wait("whoami", 3)
-
-    assert [row["workspace"] for row in kitchen.ledger.lines("whoami")] == [workspace] * 3
-    assert {row["deliveries"] for row in kitchen.ledger.lines("whoami")} == {1}
+    [row] = kitchen.ledger.lines("report")
+    assert row["workspace"] == workspace
+    assert kind not in {"link", "chain"} or row["args"] == ["2"]

@@ -42,7 +42,7 @@ def insist(self: Task, seconds: float = 0.0, *, tenant_id: str | None = None) ->
     time.sleep(seconds)
     if not self.request.retries:
         raise self.retry(countdown=0)
-    note("report")
+    note("report", workspace=workspace())
 
 
 @app.task
