@@ -168,10 +168,7 @@ def test_the_rebuild_leaves_every_job_where_it_stands(world: World, worker: Work
 
 def test_a_workspace_without_a_record_frees_the_slots_of_its_group(world: World) -> None:
     """It is found again in its group, whose other workspaces go on."""
-    world.limit("org", concurrency=1)
-    for workspace in ("a", "b"):
-        world.limit(workspace, parent="org")
-        world.publish(workspace)
+    world.group("org", "a", "b", jobs=1, concurrency=1)
     worker = world.worker()
     first = worker.take_one()
     world.command("HDEL", "workspaces", first.job.workspace)

@@ -89,10 +89,7 @@ def test_joining_a_group_brings_no_credit(world: World, worker: Worker) -> None:
 
 def test_a_workspace_that_leaves_a_group_is_free_of_its_limit(world: World, worker: Worker) -> None:
     """Its slots in the group are free for the others."""
-    world.limit("org", concurrency=1)
-    for name in ("eu", "us"):
-        world.limit(name, parent="org")
-        world.publish_many(2, name)
+    world.group("org", "eu", "us", jobs=2, concurrency=1)
     first = worker.take_one().job.workspace
     world.store.set_limits("workspace", first, None)
     assert workspaces(worker.take(10)) == {"eu": 1, "us": 1}
@@ -300,8 +297,7 @@ def test_many_flows_in_a_group_follow_their_workspace(
 
 def test_a_group_whose_last_member_leaves_keeps_its_debt(world: World, worker: Worker) -> None:
     """What the member has used there counts for those that join the group."""
-    for name in ("a", "b"):
-        world.limit(name, parent="g")
+    world.group("g", "a", "b")
     world.publish("a")
     world.publish_many(40, "c")
     leases = worker.take(2)

@@ -10,20 +10,16 @@ from fairqueue import Limits
 from fairqueue.adapters import Finish
 from tests.contract.world import LEVELS, WITH_RATES, Worker, World
 
-
-def _in_a_group(world: World, n: int) -> None:
-    for name in "ab":
-        world.limit(name, parent="org")
-    world.limit("org", concurrency=n)
-
-
 JOBS_OF = {**dict.fromkeys(("group", *LEVELS), "ab"), "workspace": "a", "workspace_task": "a"}
 """Whose jobs count for a limit of each level."""
 
 
 def limit(world: World, level: str, n: int) -> None:
     """Set the concurrency of a level."""
-    _in_a_group(world, n) if level == "group" else world.limit_level(level, concurrency=n)
+    if level == "group":
+        world.group("org", *"ab", concurrency=n)
+    else:
+        world.limit_level(level, concurrency=n)
 
 
 @pytest.mark.parametrize("level", JOBS_OF)

@@ -37,10 +37,7 @@ def test_a_start_over_a_limit_happens_and_is_counted(world: World, scope: str) -
 def test_a_start_over_a_group_s_limit_is_counted(world: World) -> None:
     """The start counts for its workspace."""
     observe(world)
-    world.limit("org", concurrency=1)
-    for name in "ab":
-        world.limit(name, parent="org")
-        world.publish(name)
+    world.group("org", *"ab", jobs=1, concurrency=1)
     assert len(world.worker().take(9)) == 2
     assert observed(world, "b") == {"starts": 1, "concurrency.group": 1}
     assert observed(world, "a") == {}

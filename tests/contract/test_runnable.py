@@ -95,10 +95,7 @@ def test_a_workspace_s_limit_counts_once(world: World, admin: Operators) -> None
 
 def test_a_group_s_limit_counts(world: World, admin: Operators) -> None:
     """The workspaces of a group share its slots."""
-    world.limit("g", concurrency=3)
-    for name in "ab":
-        world.limit(name, parent="g")
-        world.publish_many(4, name)
+    world.group("g", *"ab", jobs=4, concurrency=3)
     assert _now(admin)[:2] == (8, 3)
     world.worker().take(3)
     assert _now(admin) == (0, 0, None)

@@ -40,10 +40,7 @@ def test_a_full_level_is_named(world: World, worker: Worker, scope: str) -> None
 
 def test_a_full_group_is_named(world: World) -> None:
     """It also blocks a workspace of the group that runs no job."""
-    world.limit("org", concurrency=1)
-    for name in "ab":
-        world.limit(name, parent="org")
-        world.publish_many(2, name)
+    world.group("org", *"ab", jobs=2, concurrency=1)
     runs = world.worker().take_one().job.workspace
     since = world.clock()
     world.clock.advance(3)

@@ -190,6 +190,14 @@ class World:
         """Set runtime limits of a workspace."""
         self.store.set_limits("workspace", workspace, Limits(**limits))  # type: ignore[arg-type]
 
+    def group(self, name: str, *members: str, jobs: int = 0, **limits: float) -> None:
+        """Let workspaces have one parent, which has these limits, and jobs each."""
+        if limits:
+            self.limit(name, **limits)
+        for member in members:
+            self.limit(member, parent=name)
+            self.publish_many(jobs, member)
+
     def limit_task(self, task: str = "t", **limits: float | None) -> None:
         """Set runtime limits of a task, or remove them."""
         self.store.set_limits("task", task, Limits(**limits))  # type: ignore[arg-type]
