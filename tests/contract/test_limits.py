@@ -105,6 +105,27 @@ def test_a_burst_starts_at_once_after_a_quiet_time(world: World, level: str) -> 
 
 
 @pytest.mark.parametrize("level", WITH_RATES)
+@pytest.mark.parametrize("is_unset_first", [False, True])
+def test_a_rate_that_is_raised_applies_at_once(
+    world: World, level: str, is_unset_first: bool
+) -> None:
+    """What was started under the lower one holds nothing back for as long as that would have."""
+    world.limit_level(level, rate=0.001, burst=5.0)
+    world.publish_many(20)
+    worker = world.worker()
+    assert len(worker.take(10)) == 5
+    if is_unset_first:
+        world.store.set_limits(
+            *(("workspace", "a") if level == "workspace" else ("task", "t")), None
+        )
+    world.limit_level(level, rate=2.0, burst=5.0)
+    assert worker.claim().wait_seconds == pytest.approx(0.5)
+    for _ in range(4):
+        world.clock.advance(0.501)
+        assert len(worker.take(10)) == 1
+
+
+@pytest.mark.parametrize("level", WITH_RATES)
 def test_a_rate_is_kept_while_nothing_waits_for_it(world: World, level: str) -> None:
     """Where there are no jobs for a moment, there is no second burst."""
     world.limit_level(level, rate=0.1)

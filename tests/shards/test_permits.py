@@ -421,6 +421,22 @@ def test_a_rate_holds_over_all_shards(fleet: Fleet, rate: float, burst: int) -> 
     assert min(started[number] for number in range(SHARDS)) >= 0.5 * max(started.values()), started
 
 
+def test_a_rate_that_is_raised_applies_at_once_on_all_shards(fleet: Fleet) -> None:
+    """They ask their home again before the lower one would have let them start."""
+    fleet.store.set_limits("task", "t", Limits(rate=0.001))
+    fleet.publish(30)
+    process, started = fleet.process(), 0
+    for _ in range(8):
+        started += len(process.claim(4).leases)
+        fleet.clock.advance(0.5)
+    assert started == 1
+    fleet.store.set_limits("task", "t", Limits(rate=4.0))
+    for _ in range(24):
+        started += len(process.claim(4).leases)
+        fleet.clock.advance(0.25)
+    assert 6 <= started <= 26
+
+
 def test_people_see_the_whole_limit(fleet: Fleet) -> None:
     """``why`` names it where it is full, with what all shards use; lists tell it."""
     fleet.store.set_limits("total", "", Limits(concurrency=2))

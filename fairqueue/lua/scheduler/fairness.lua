@@ -112,6 +112,12 @@ function Fairness.tat_after(tat, now, rate)
   return max(tat, now) + 1 / rate
 end
 
+-- No start under these limits leaves a later tat: one that is was left by a lower rate, and would
+-- hold back what this one lets start.
+function Fairness.tat_under(tat, now, rate, burst)
+  return min(tat, now + burst / rate)
+end
+
 -- The earliest next start under a rate.
 function Fairness.next_start(tat, rate, burst)
   return tat - (burst - 1) / rate

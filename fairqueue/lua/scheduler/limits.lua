@@ -216,6 +216,7 @@ function Limits.widen(limits, wide, settings)
   local from, to = match(settings.mark, '^(%d+)[%d.]*>?(%d*)')
   if from == '1' and not settings.moves then return end
   local shards, own = max(tonumber(from), tonumber(to) or 0), tonumber(Shard.here())
+  limits.shards = shards
   for _, what in ipairs(wide) do
     local whole = limits[what]
     limits['whole_' .. what] = whole

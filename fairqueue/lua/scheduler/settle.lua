@@ -58,6 +58,11 @@ function Settle.workspace(ws)
   ws.dirty = true
   local limits = ws.limits or Limits.of_workspace(ws)
   if ws.weight ~= limits.weighs or ws.move or limits.parent ~= ws.parent then Settle.weigh(ws) end
+  if limits.rate then
+    local tat = tonumber(ws.tat)
+    local under = Fairness.tat_under(tat, now, limits.rate, limits.burst)
+    if under < tat then ws.tat = num(under) end
+  end
   local block = limits.may_block and Limits.block_of(ws)
   local is_below = limits.reserve and Limits.usage_of(ws) < limits.reserve
   ws.follows = ws.others and Follow.go_on(ws, block, is_below)

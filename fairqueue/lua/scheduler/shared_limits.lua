@@ -33,7 +33,12 @@ end
 -- must be settled.
 function SharedLimits.refresh(key)
   local shared = SharedLimitRecords.of(key)
-  local before = shared.block
+  local before, limits = shared.block, SharedLimits.limits_of(key)
+  if limits and limits.rate then
+    shared.tat = Fairness.tat_under(shared.tat, now, limits.rate, limits.burst)
+  elseif limits and limits.whole_rate then -- until its turn at the home
+    shared.tat = min(shared.tat, now + max(1, limits.shards / limits.whole_rate))
+  end
   shared.block = SharedLimits.block_of(shared)
   if shared.block and call('EXISTS', K.nodes_of_shared_limit(key)) == 0 then shared.block = nil end
   SharedLimits.arm(shared)

@@ -16,15 +16,23 @@ end
 -- When a task with these limits may start again in this workspace; nil: it may now.
 function TaskRates.opens(workspace, task, limits)
   local own = TaskRates.of(limits)
-  local at = own and Fairness.next_start(TaskRates.tat(workspace, task), own.rate, own.burst)
-  return at and at > now + 1e-9 and at or nil
+  if not own then return nil end
+  local tat = TaskRates.tat(workspace, task)
+  local under = Fairness.tat_under(tat, now, own.rate, own.burst)
+  if under < tat then TaskRates.put(workspace, task, under) end
+  local at = Fairness.next_start(under, own.rate, own.burst)
+  return at > now + 1e-9 and at or nil
+end
+
+function TaskRates.put(workspace, task, tat)
+  call('ZADD', K.task_rates(), num(tat), workspace .. ':' .. task)
 end
 
 function TaskRates.take(workspace, task, limits)
   local own = TaskRates.of(limits)
   if not own then return end
-  local tat = Fairness.tat_after(TaskRates.tat(workspace, task), now, own.rate)
-  call('ZADD', K.task_rates(), num(tat), workspace .. ':' .. task)
+  local tat = TaskRates.tat(workspace, task)
+  TaskRates.put(workspace, task, Fairness.tat_after(tat, now, own.rate))
   TaskRates.drop_past(PAST_AT_ONCE)
 end
 

@@ -37,6 +37,7 @@ function Permits.of(limit)
   local p = { scope = scope, name = name, key = key, text = text, asks = {},
     tat = tonumber(match(text or '', '^! (%S+)') or 0),
     most = limits.whole_concurrency, rate = limits.whole_rate, burst = limits.whole_burst or 1 }
+  if p.rate then p.tat = Fairness.tat_under(p.tat, now, p.rate, p.burst) end
   for turn, since, until_then in gmatch(text or '', ' ([^ :]+):(%S+):(%S+)') do
     if tonumber(until_then) > now then
       insert(p.asks, { turn = turn, since = since, until_then = until_then })
