@@ -77,7 +77,7 @@ def rate(value: Any) -> float:
     if match is None and isinstance(value, str) and "/" in value:
         raise ValueError("expected a number of starts per second, or N/s, N/m or N/h")
     starts = float(match[1]) * _PER_SECOND[match[2]] if match else value
-    return number(0, 1e9, above=True)(starts)  # type: ignore[no-any-return]
+    return number(1e-9, 1e9)(starts)  # type: ignore[no-any-return]
 
 
 def one_of(*words: str) -> Read:

@@ -170,6 +170,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         ({"default_workspace": "\ud800"}, "default_workspace"),
         ({"workspaces": {"acme": {"weight": 0}}}, "workspaces.acme.weight"),
         ({"workspaces": {"acme": {"rate": "9/d"}}}, "workspaces.acme.rate"),
+        ({"workspaces": {"acme": {"rate": 5e-324}}}, "workspaces.acme.rate"),
         ({"workspaces": {"acme": {"burst": 3}}}, "workspaces.acme"),
         ({"workspaces": {"acme": 3}}, "workspaces.acme"),
         ({"workspaces": {4.5: {}}}, "workspaces.4.5"),
