@@ -34,7 +34,13 @@ from fairqueue._types import (
     Lease,
     Renewed,
 )
-from fairqueue._validation import check_name, check_queues, seconds_from_zero, seconds_of_delay
+from fairqueue._validation import (
+    check_name,
+    check_queues,
+    plain_str,
+    seconds_from_zero,
+    seconds_of_delay,
+)
 from fairqueue.buffer.outages import Outages
 from fairqueue.errors import (
     CapacityExceeded,
@@ -292,7 +298,7 @@ class FairQueue(Operators):
         ``acks_early``: tasks whose jobs it acks early, where it can: see :attr:`Lease.acked_early`.
         ConfigurationError: ``queues`` is empty or not a list of names.
         """
-        check_queues(queues, n)
+        queues = check_queues(queues, n)
         self._connected()
         if n > 0:
             self._own_limits.restore_if_lost(lambda: self._claimer.answering)
@@ -357,7 +363,7 @@ class FairQueue(Operators):
 
         The last 8,000 characters of ``details`` are kept, such as a traceback.
         """
-        seconds = seconds_from_zero("seconds", seconds)
+        seconds, reason = seconds_from_zero("seconds", seconds), plain_str(reason)
         done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
         self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
         if not done:

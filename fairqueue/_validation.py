@@ -47,7 +47,7 @@ def check_name(kind: str, name: object) -> str:
             f"the {kind} name {name[:40]!r}… is {size} bytes long, "
             f"at most {MAX_BYTES[kind]} are allowed; shorten or hash it"
         )
-    return name
+    return plain_str(name)
 
 
 def name_or_none(kind: str, name: object) -> str | None:
@@ -66,9 +66,9 @@ def checked_scope(scope: Scope) -> tuple[str, str]:
 
 def text_of_id(value: object) -> object:
     """Return an int or a UUID, common as ids, as text; anything else as it is."""
-    if isinstance(value, int | UUID) and not isinstance(value, bool):
-        return str(value)
-    return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(int(value))
+    return str(value) if isinstance(value, UUID) else value
 
 
 def check_text(kind: str, text: object) -> str:
@@ -77,7 +77,12 @@ def check_text(kind: str, text: object) -> str:
         raise ConfigurationError(f"a {kind} must be a str, not {type(text).__name__}")
     if not text.isascii():
         _size(kind, text)
-    return text
+    return plain_str(text)
+
+
+def plain_str(value: object) -> str:
+    """Return a value as text; of a member of an Enum that is a str its value, not its name."""
+    return str.__str__(value) if isinstance(value, str) else str(text_of_id(value))
 
 
 def _size(kind: str, text: str) -> int:
@@ -171,10 +176,9 @@ def check_priority(priority: Any) -> int:
     return int(priority)
 
 
-def check_queues(queues: Iterable[str], n: int) -> None:
-    """Raise ConfigurationError for queues from which ``n`` jobs cannot be claimed."""
+def check_queues(queues: Iterable[str], n: int) -> list[str]:
+    """Return the queues; ConfigurationError: ``n`` jobs cannot be claimed from them."""
     is_list = isinstance(queues, Collection) and not isinstance(queues, str)
     if not is_list or (n > 0 and not queues):
         raise ConfigurationError(f"claim needs a list of at least one queue name, not {queues!r}")
-    for queue in queues:
-        check_name("queue", queue)
+    return [check_name("queue", queue) for queue in queues]

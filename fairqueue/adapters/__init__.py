@@ -61,6 +61,7 @@ from fairqueue._utils import needs_extra as needs_extra
 from fairqueue._utils import this_process as this_process
 from fairqueue._validation import check_name as check_name
 from fairqueue._validation import new_job_id as new_job_id
+from fairqueue._validation import plain_str as plain_str
 from fairqueue._validation import seconds_from_zero as seconds_from_zero
 from fairqueue._validation import wrong_kind as wrong_kind
 from fairqueue._worker.child_waits import ChildWaits as ChildWaits

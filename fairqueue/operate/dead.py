@@ -58,16 +58,17 @@ def _time(name: str, text: str) -> float:
 
 def _checked(chosen: DeadFilter) -> DeadFilter:
     """Return the filter, if its names and times are possible."""
-    for kind in ("workspace", "queue", "task"):
-        if name := getattr(chosen, kind):
-            check_name(kind, name)
-    check_text("job id", chosen.job_id)
-    check_text("reason", chosen.reason)
-    check_text("error", chosen.error)
+    given: dict[str, Any] = {
+        kind: check_name(kind, name)
+        for kind in ("workspace", "queue", "task")
+        if (name := getattr(chosen, kind))
+    }
+    for kind in ("job_id", "reason", "error"):
+        given[kind] = check_text(kind.replace("_", " "), getattr(chosen, kind))
     for name in ("since", "until"):
         if isnan(getattr(chosen, name)):
             raise ConfigurationError(f"{name} must be a time in seconds since 1970, not nan")
-    return chosen
+    return replace(chosen, **given)
 
 
 class DeadLetters:

@@ -94,7 +94,7 @@ class Views:
         store = self._connected()
         workspace, queue = name_or_none("workspace", workspace), name_or_none("queue", queue)
         if job_id is not None:
-            check_text("job id", job_id)
+            job_id = check_text("job id", job_id)
             job = locate(store, job_id, workspace=workspace, queue=queue)
             workspace, queue, job_id = job or (workspace, None, job_id)
         found = store.why(workspace=workspace, job_id=job_id, queue=queue)

@@ -46,7 +46,7 @@ def publish_options(broker: Broker, message: Any) -> dict[str, Any]:
     _check_seconds(options)
     key = options.get("unique_key")
     return {
-        "unique_key": None if key is None else str(key),
+        "unique_key": None if key is None else adapters.plain_str(key),
         "unique_for": (message.options if key is None else options).get("unique_for"),
         "expires_seconds": _seconds_left(message, options.get("expires")),
         "on_unavailable": options.get("on_unavailable"),
@@ -106,7 +106,7 @@ class Call(adapters.Call):
     def of_task(self) -> str | None:
         """Return the actor's option ``workspace``."""
         option = None if self.actor is None else self.actor.options.get(WORKSPACE)
-        return None if option is None else str(option)
+        return None if option is None else adapters.plain_str(option)
 
 
 def workspace_of(

@@ -6,6 +6,7 @@ import copy
 import pickle
 import time
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fairqueue import (
     ConfigurationError,
     FairQueue,
     JobContext,
+    JobState,
     LeaseLost,
     Scope,
     workspace,
@@ -253,6 +255,34 @@ def test_a_bad_number_does_not_end_a_lease(queue: FairQueue, bad: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^seconds must be"):
         queue.reject(lease, reason="bad", seconds=bad)
     queue.ack(lease, seconds=1.0)
+
+
+class _Name(str, Enum):
+    QUEUE, WORKSPACE, TASK = "mail", "acme", "send"
+    JOB, KEY, GROUP, REASON = "job-1", "key", "group", "no"
+
+
+class _Plan(int, Enum):
+    SMALL = 7
+
+
+def test_names_may_be_members_of_an_enum(queue: FairQueue) -> None:
+    """They are what they are equal to, and not what Python formats them as."""
+    names: dict[str, Any] = {"queue": _Name.QUEUE, "workspace": _Name.WORKSPACE}
+    names |= {"task": _Name.TASK, "group": _Name.GROUP, "unique_key": _Name.KEY}
+    job = queue.publish(b"", job_id=_Name.JOB, **names)
+    assert (str(job), queue.depth("mail")) == ("job-1", 1)
+    queue.limits.set(Scope.task(_Name.TASK), concurrency=3)
+    assert queue.limits.get(Scope.task("send"))["concurrency"].value == 3
+    why = queue.views.why(_Name.JOB, workspace=_Name.WORKSPACE, queue=_Name.QUEUE)
+    assert (why.state, why.job_id) == (JobState.WAITING, "job-1")
+    (lease,) = queue.claim([_Name.QUEUE]).leases
+    assert (lease.job.workspace, lease.job.task) == ("acme", "send")
+    queue.reject(lease, reason=_Name.REASON)
+    chosen = DeadFilter(workspace=_Name.WORKSPACE, reason=_Name.REASON, job_id=_Name.JOB)
+    assert [letter.reason for letter in queue.dead.list(chosen)] == ["no"]
+    queue.publish(b"", queue="mail", workspace=_Plan.SMALL)
+    assert _workspaces(queue)["7"] == 1
 
 
 def test_an_id_that_is_not_utf8_is_rejected(queue: FairQueue) -> None:

@@ -70,14 +70,15 @@ def note_call(
     workspace = (properties or {}).pop(EXPLICIT, None)
     if workspace is not None:
         headers[EXPLICIT] = workspace
+    task = adapters.plain_str(sender)
     if isinstance(body, Mapping):  # protocol 1
         if not headers:
             headers["protocol"] = 1  # kombu would replace an empty dict by a new one
         args, kwargs = body["args"], body["kwargs"]
-        call = Call(str(sender), args, kwargs, headers, fields=body)
+        call = Call(task, args, kwargs, headers, fields=body)
     else:
         chain = (body[2] or {}).get("chain") or ()
-        call = Call(str(sender), body[0], body[1], headers, headers, chain)
+        call = Call(task, body[0], body[1], headers, headers, chain)
     if (collecting := batches.active) is not None:
         collecting.begin()
     _noted.call = call

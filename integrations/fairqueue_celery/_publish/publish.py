@@ -192,7 +192,7 @@ def describe(
     call, publish_id = noted or (foreign_call(message, core.settings.workspace_from), None)
     running = adapters.running_job(core.store)
     exempt, is_child = _is_exempt(call.fields, running), _is_child(call.fields, running)
-    task_id, job_id, other_id = str(call.fields.get("id") or ""), None, None
+    task_id, job_id, other_id = adapters.plain_str(call.fields.get("id") or ""), None, None
     goes_on = running is not None and _goes_on(call.fields)
     if publish_id is not None:
         job_id, other_id = adapters.job_ids(task_id, start=publish_id)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from fairqueue import Outcome
+from fairqueue import Outcome, adapters
 
 OPTIONS = ("unique_key", "unique_for")
 
@@ -44,4 +44,4 @@ def key_of(message: Mapping[str, Any]) -> tuple[str | None, Any]:
     if isinstance(seconds, str):
         with suppress(ValueError):
             seconds = float(seconds)
-    return None if text is None else str(text), seconds
+    return None if text is None else adapters.plain_str(text), seconds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -59,6 +60,21 @@ def test_an_app_on_another_broker_is_refused(open_app: OpenApp) -> None:
     """The error says what to set."""
     with pytest.raises(ConfigurationError, match="broker_url"):
         queue_of(open_app("memory://"))
+
+
+class _Name(str, Enum):
+    QUEUE, TASK, WORKSPACE, KEY, TASK_ID = "mail", "send", "ada", "order", "task-1"
+
+
+def test_names_may_be_members_of_an_enum(app: Celery) -> None:
+    """Their values are stored."""
+    how = {"queue": _Name.QUEUE, "workspace": _Name.WORKSPACE, "unique_key": _Name.KEY}
+    app.send_task(_Name.TASK, task_id=_Name.TASK_ID, **how)
+    other = app.send_task("send", queue="mail", workspace="ada", unique_key="order")
+    assert unique_outcome(other) == Unique(Outcome.EXISTING, "task-1")
+    (job,) = queue_of(app).views.waiting().jobs
+    assert (job.queue, job.task, job.workspace) == ("mail", "send", "ada")
+    queue_of(app).jobs.purge()
 
 
 @pytest.fixture

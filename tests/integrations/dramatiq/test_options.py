@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from enum import Enum
 from typing import Any
 
 import dramatiq
@@ -58,6 +59,24 @@ def test_a_unique_key_admits_one_message(broker: StubBroker, play: Play) -> None
     play(broker)
     assert sorted(ran) == [(1, "ada")] * 2 + [(3, "bea")] * 2
     assert second.copy(message_id=first.message_id).get_result() == 1
+
+
+class _Name(str, Enum):
+    QUEUE, TASK, WORKSPACE, KEY = "mail", "send", "ada", "invoice 7"
+
+
+def test_names_may_be_members_of_an_enum(broker: StubBroker) -> None:
+    """Dramatiq's own brokers take them for their values, as the workers do."""
+
+    @dramatiq.actor(queue_name=_Name.QUEUE, actor_name=_Name.TASK, workspace=_Name.WORKSPACE)
+    def send() -> None:
+        pass
+
+    first = send.send_with_options(unique_key=_Name.KEY)
+    other = send.send_with_options(workspace="ada", unique_key="invoice 7")
+    assert unique_outcome(other) == Unique(Outcome.EXISTING, first.message_id)
+    (job,) = queue_of(broker).views.waiting().jobs
+    assert (job.queue, job.task, job.workspace) == ("mail", "send", "ada")
 
 
 def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) -> None:
