@@ -47,7 +47,7 @@ def check_name(kind: str, name: object) -> str:
             f"the {kind} name {name[:40]!r}… is {size} bytes long, "
             f"at most {MAX_BYTES[kind]} are allowed; shorten or hash it"
         )
-    return plain_str(name)
+    return str.__str__(name)  # of a member of an Enum its value
 
 
 def name_or_none(kind: str, name: object) -> str | None:
@@ -77,7 +77,7 @@ def check_text(kind: str, text: object) -> str:
         raise ConfigurationError(f"a {kind} must be a str, not {type(text).__name__}")
     if not text.isascii():
         _size(kind, text)
-    return plain_str(text)
+    return str.__str__(text)
 
 
 def plain_str(value: object) -> str:

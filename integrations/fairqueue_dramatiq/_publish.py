@@ -152,7 +152,7 @@ class Publisher:
                 raise QueueNotFound(queue)
         elif self._kind == _broker_kinds.RABBITMQ:
             self._broker.declare_queue(queue)
-        return adapters.plain_str(q_name(queue))
+        return str.__str__(q_name(queue))  # of a member of an Enum its value
 
     def _prepared(self, message: Any, delay: int | None) -> Any:
         """The message as this broker would store it; the caller's own stays as it is."""
