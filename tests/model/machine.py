@@ -891,7 +891,7 @@ class Moves(RuleBasedStateMachine):
     @invariant()
     def engines_and_model_agree(self) -> None:
         """Both engines have the same keys, the model agrees, and the invariants hold."""
-        self.model.check(self.both("snapshot"))
+        self.model.check(self.both("snapshot"), self.both("queues"))
         memory, redis = ({entry.key: entry for entry in engine.dump()} for engine in self.engines)
         keys = [key for key in memory.keys() | redis.keys() if memory.get(key) != redis.get(key)]
         assert not keys, [(memory.get(key), redis.get(key)) for key in keys]

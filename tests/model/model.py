@@ -11,9 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from fairqueue import Cancelled, DeadLetter, Job, JobState, Lease, Limits, Pause, Stats, Why
+from fairqueue import (
+    Cancelled,
+    DeadLetter,
+    Job,
+    JobState,
+    Lease,
+    Limits,
+    Pause,
+    Why,
+    WorkspaceStats,
+)
 from fairqueue._types import StoredLimits
 from fairqueue.adapters import Admission, Ending, Finish, Renewed
+from fairqueue.rows import QueueRow
 
 MAX_DELIVERIES = 3
 KNOWN_SECONDS = 60.0
@@ -847,9 +858,9 @@ class Model:
         held = any(hold.kind in {"pause", "concurrency"} for hold in why.blockers)
         assert not waits or held != (self.is_open(job.queue) and self.has_room(job)), why
 
-    def check(self, stats: Stats) -> None:
-        """Check a snapshot."""
-        rows = {row.workspace: row for row in stats.workspaces}
+    def check(self, stats: Sequence[WorkspaceStats], queues: Sequence[QueueRow]) -> None:
+        """Check what is counted by workspace and by queue."""
+        rows = {row.workspace: row for row in stats}
         names = {ws for ws, _ in self.lanes} | {k.job.workspace for k in self.jobs.values()}
         for name in names | set(self.letters) | set(self.lost) | set(rows):
             scheduled = self._count_scheduled(name)
@@ -871,5 +882,6 @@ class Model:
             starts = self.observed["starts", name]
             assert row is None or row.would_block == starts or self.there_were_rates
             assert row is None or row.would_block >= starts
-        for queue in {q for q, _ in self.jobs} | set(stats.queues):
-            assert stats.queues.get(queue, 0) == self.waiting(queue=queue)
+        waiting_on = {row.queue: row.waiting for row in queues}
+        for queue in {q for q, _ in self.jobs} | set(waiting_on):
+            assert waiting_on.get(queue, 0) == self.waiting(queue=queue)
