@@ -40,6 +40,8 @@ def bytes_of(value: Value) -> bytes:
     """Write an argument as it is sent."""
     if isinstance(value, bytes):
         return value
+    if isinstance(value, str):  # of a member of an Enum its value
+        return value.encode()
     return (repr(value) if isinstance(value, float) else str(value)).encode()
 
 
