@@ -17,6 +17,8 @@ from fairqueue.adapters import this_process
 
 ENTRIES = 8192
 TRIES = 16
+STEP = 64
+"""Fences of one shard are so far apart at least."""
 WORD = struct.Struct("=Q")
 DEADLINE = struct.Struct("=d")
 ENTRY_BYTES = 2 * WORD.size
@@ -25,6 +27,9 @@ PIDS = struct.Struct("=" + "8xQ" * TRIES)
 ENDS = struct.Struct("=" + "8xd" * TRIES)
 STEP_OUTCOMES = ("run", "kept", "lost")
 MOST_STEPS = 0x7FFF  # of an outcome
+
+FREE = 0
+"""In place of a fence."""
 
 LOST = 0.0
 """In place of a deadline: the lease is gone."""
@@ -40,14 +45,9 @@ class _Page:
         self._memory = mmap.mmap(-1, (ENTRIES + TRIES - 1) * ENTRY_BYTES)
 
     def _find(self, fence: int) -> int | None:
-        first = fence % ENTRIES * ENTRY_BYTES
+        first = fence // STEP % ENTRIES * ENTRY_BYTES
         fences = FENCES.unpack_from(self._memory, first)  # one call: this is done for every job
         return first + fences.index(fence) * ENTRY_BYTES if fence in fences else None
-
-    @staticmethod
-    def _first(fence: int) -> int:
-        """The first of the places that an entry may have, which are side by side."""
-        return fence % ENTRIES * ENTRY_BYTES
 
 
 class Deadlines(_Page):
@@ -59,20 +59,23 @@ class Deadlines(_Page):
 
     def __setitem__(self, fence: int, deadline: float) -> None:
         """The lease is good until then."""
-        at = self._find(fence)
-        if at is None:  # a free place, else the one whose lease ended first
-            first = self._first(fence)
+        first = fence // STEP % ENTRIES * ENTRY_BYTES
+        fences = FENCES.unpack_from(self._memory, first)
+        if fence in fences:
+            at = first + fences.index(fence) * ENTRY_BYTES
+            deadline = -deadline if self._deadline(at) < 0 else deadline
+        elif FREE in fences:
+            at = first + fences.index(FREE) * ENTRY_BYTES
+        else:  # the one whose lease was lost, else ended first
             ends = [*map(abs, ENDS.unpack_from(self._memory, first))]
             at = first + ends.index(min(ends)) * ENTRY_BYTES
-        elif self._deadline(at) < 0:
-            deadline = -deadline
         self._write(at, fence, deadline)
 
     def pop(self, fence: int, default: None = None) -> None:
         """The lease is not held any more; that it was lost stays known while there is space."""
         at = self._find(fence)
         if at is not None and self._deadline(at) != LOST:
-            self._write(at, 0, LOST)
+            self._write(at, FREE, LOST)
         return default
 
     def lose(self, fence: int) -> None:
@@ -95,7 +98,7 @@ class Deadlines(_Page):
 
         ``within`` None: only whether it is gone.
         """
-        first = fence % ENTRIES * ENTRY_BYTES
+        first = fence // STEP % ENTRIES * ENTRY_BYTES
         fences = FENCES.unpack_from(self._memory, first)  # as _find, which would be a call more
         if fence not in fences:
             return False
@@ -121,7 +124,7 @@ class Runs(_Page):
 
         In this order: a reader in between must not take one run's pid for another's.
         """
-        first = fence % ENTRIES * ENTRY_BYTES
+        first = fence // STEP % ENTRIES * ENTRY_BYTES
         pids = PIDS.unpack_from(self._memory, first)
         at = first + pids.index(min(pids)) * ENTRY_BYTES  # free, or over, as a rule
         WORD.pack_into(self._memory, at, 0)

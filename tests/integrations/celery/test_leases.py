@@ -17,7 +17,7 @@ from fairqueue_celery._consume import claims as claims_module
 from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims, Waiting
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.leases import HeldLeases
-from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._consume.shared_memory import Deadlines, deadlines, runs
 from fairqueue_celery._worker import unbegun
 
 
@@ -296,3 +296,21 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
         core.endings.flush()
         [again] = core.claim(["q"]).leases
     assert (again.job.id, again.deliveries) == (lease.job.id, 1)
+
+
+def test_a_lost_lease_stays_known_while_others_come_and_go() -> None:
+    """A process that was stopped meanwhile must not begin its job; one shard's fences are spread.
+
+    They are multiples of 64.
+    """
+    known, now = Deadlines(), time.monotonic()
+    known.lose(64)
+    for n in range(2, 20_000):
+        known[64 * n] = now + 9
+        known.pop(64 * n)
+    for n in range(20_000, 24_000):
+        known[64 * n] = now + 9
+
+    assert known.is_lost(64, within=None)
+    assert not any(known.is_lost(64 * n) for n in range(20_000, 24_000))
+    assert sum(known.is_lost(64 * n, within=10) for n in range(20_000, 24_000)) == 4_000
