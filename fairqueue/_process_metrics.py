@@ -283,10 +283,10 @@ class Tally:
                 self._counters["workspace_worker_seconds"][self._label(workspace),] += seconds
 
     def finished(self, finishes: Iterable[Finish], lost: Container[int]) -> None:
-        """Leases were acked, unless they were lost; an early ack ends none."""
+        """Leases have ended, unless they were lost; an early ack ends none."""
         for finish in finishes:
-            if finish.ending is Ending.ACK:
-                ending = "lost" if finish.fence in lost else "acked"
+            if finish.ending is not Ending.ACK_EARLY:
+                ending = "lost" if finish.fence in lost else finish.outcome
                 self.ended(finish.fence, ending, finish.seconds)
 
     def ran(self, job: Job, outcome: str, seconds: float) -> None:

@@ -20,6 +20,7 @@ from fairqueue._publish.new_job import NewJob, as_one_group, checked
 from fairqueue._requests import Requests
 from fairqueue._settings import Settings, split_settings
 from fairqueue._stores import open_store
+from fairqueue._stores.replies import rejected, released
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.sharded.asking import PROBED_QUEUE, first, refuse_if_full
 from fairqueue._stores.store import StoreBase
@@ -312,9 +313,12 @@ class FairQueue(Operators):
             self._provider.after_claim(lease.job.workspace for lease in claimed.leases)
         return claimed
 
-    def finish(self, finishes: Sequence[Finish]) -> frozenset[int]:
-        """Report several endings in one round trip; return the fences whose lease was lost."""
-        self.tally.finished(finishes, lost := self._claimer.ack(finishes))
+    def finish(self, finishes: Sequence[Finish], *, keeps: bool = False) -> frozenset[int]:
+        """Report several endings in one round trip; return the fences whose lease was lost.
+
+        If it ``keeps`` them, those for a server that is away are sent later, unless all are.
+        """
+        self.tally.finished(finishes, lost := self._claimer.ack(finishes, keeps=keeps))
         return lost
 
     def ack(self, lease: Lease, *, seconds: float | None = None) -> None:
@@ -344,18 +348,20 @@ class FairQueue(Operators):
         how often. ``seconds``: worker-seconds used. ``waits``: the id of its task, which waits for
         children (:mod:`fairqueue.step`). Raises LeaseLost if its lease was lost.
         """
-        done = self._claimer.release(
-            lease.fence,
-            seconds=seconds_from_zero("seconds", seconds),
-            delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
-            counted=counted,
-            declined=declined,
-            waits=waits,
+        self._give_up(
+            lease,
+            released(
+                lease.fence,
+                seconds=seconds_from_zero("seconds", seconds),
+                delay_seconds=seconds_of_delay(delay_seconds, must_take=True),
+                counted=counted,
+                declined=declined,
+                waits=waits,
+            ),
         )
-        how = "declined" if declined else "returned" if counted else "released"
-        how = "suspended" if waits else how
-        self.tally.ended(lease.fence, how if done else "lost", seconds)
-        if not done:
+
+    def _give_up(self, lease: Lease, finish: Finish) -> None:
+        if self.finish([finish], keeps=True):
             raise LeaseLost(lease.job.id, lease.job.workspace)
 
     def reject(self, lease: Lease, *, reason: str, seconds: float = 0.0, details: str = "") -> None:
@@ -364,10 +370,8 @@ class FairQueue(Operators):
         The last 8,000 characters of ``details`` are kept, such as a traceback.
         """
         seconds, reason = seconds_from_zero("seconds", seconds), plain_str(reason)
-        done = self._claimer.reject(lease.fence, reason=reason, seconds=seconds, details=details)
-        self.tally.ended(lease.fence, "dead" if done else "lost", seconds)
-        if not done:
-            raise LeaseLost(lease.job.id, lease.job.workspace)
+        finish = rejected(lease.fence, reason=reason, seconds=seconds, details=details)
+        self._give_up(lease, finish)
         self.history.note_plain(lease.job, "rejected", seconds, reason)
 
     def renew(self, progress: Sequence[tuple[int, float]], *, owner: str | None = None) -> Renewed:

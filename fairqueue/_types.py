@@ -184,6 +184,14 @@ class Finish(NamedTuple):
     how: str = ""
     """Of a release or reject: what else the store is told, see ``replies.released``."""
 
+    @property
+    def outcome(self) -> str:
+        """What became of the lease, unless it was lost: as it is counted."""
+        if self.ending is not Ending.RELEASE:
+            return {Ending.ACK: "acked", Ending.REJECT: "dead"}[self.ending]
+        _, what, *_, waits = self.how.split(":")
+        return "suspended" if waits else "returned" if what == "counted" else what
+
 
 class QueueHead(NamedTuple):
     """How a queue stands on a shard, in the virtual time that all shards share."""

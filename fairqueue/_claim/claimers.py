@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isinf
-from typing import Any
 
 from fairqueue._claim.claimer import Claimer, Owner, Results, named
 from fairqueue._claim.permits import Permits
@@ -275,6 +274,8 @@ class Claimers:
             elif done not in known:
                 known.add(done)
                 self._shards[number].pending.append(finish)
+                if finish.how and finish.outcome == "declined":
+                    self._shards[number].yield_first()
 
     def ack(self, finishes: Sequence[Finish], *, keeps: bool = False) -> frozenset[int]:
         """Finish on all shards that answer; return which of these fences were lost.
@@ -328,21 +329,6 @@ class Claimers:
         for shard in self._shards if self._are_several else ():
             found += [(each.fence, each.seconds) for each in [*shard.pending]]
         return found
-
-    def release(self, fence: int, *, declined: bool = False, **how: Any) -> bool:
-        """Give one job back to its shard; False: its lease was lost.
-
-        If that shard is away and others answer, the release is kept and repeated.
-        """
-        number = shard_of_fence(fence)
-        if declined and number < len(self._shards):
-            self._shards[number].yield_first()
-        released = replies.released(fence, declined=declined, **how)
-        return fence not in self.ack([released], keeps=True)
-
-    def reject(self, fence: int, **how: Any) -> bool:
-        """Move one job to its shard's dead letters; kept and repeated as by :meth:`release`."""
-        return fence not in self.ack([replies.rejected(fence, **how)], keeps=True)
 
     def _give_back_untold(self) -> None:
         """Without that, one that its claim acked early would be lost."""

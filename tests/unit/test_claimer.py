@@ -6,6 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from fairqueue._claim.claimers import Claimers
 from fairqueue._stores.memory import MemoryEngine
 from fairqueue._stores.sharded import sharded
 from fairqueue._stores.store import Store
-from fairqueue.adapters import Admission, Ending, Finish, Waiter
+from fairqueue.adapters import Admission, Ending, Finish, Waiter, rejected, released
 from fairqueue.testing import ManualClock
 
 LEASE_SECONDS = 30.0
@@ -156,18 +157,18 @@ def test_a_loss_is_reported_with_its_own_fence(
     assert claimer.claim(["q"], 0, [Finish(first.fence)]).lost == {first.fence}
 
 
-@pytest.mark.parametrize("act", ["release", "reject"])
-def test_an_unanswered_release_is_not_a_loss(store: Flaky, claimer: Claimers, act: str) -> None:
+@pytest.mark.parametrize("act", [released, partial(rejected, reason="bad")])
+def test_an_unanswered_release_is_not_a_loss(
+    store: Flaky, claimer: Claimers, act: Callable[[int], Finish]
+) -> None:
     """Called again, it returns the lost reply, not that of a second attempt."""
     (lease,) = claimer.claim(["q"], 1, []).leases
-    how: dict[str, Any] = {"delay_seconds": 0.0, "counted": False, "seconds": 0.0}
-    if act == "reject":
-        how = {"reason": "bad", "seconds": 0.0}
+    given_up = [act(lease.fence)]
     store.lose_reply()
     with pytest.raises(StoreUnavailable):
-        getattr(claimer, act)(lease.fence, **how)
-    assert getattr(claimer, act)(lease.fence, **how) is True
-    assert getattr(claimer, act)(lease.fence, **how) is False
+        claimer.ack(given_up, keeps=True)
+    assert claimer.ack(given_up, keeps=True) == frozenset()
+    assert claimer.ack(given_up, keeps=True) == {lease.fence}
 
 
 def test_an_error_of_the_store_is_an_answer(store: Flaky, claimer: Claimers) -> None:

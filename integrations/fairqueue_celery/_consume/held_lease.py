@@ -9,6 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from fairqueue import Lease
+from fairqueue.adapters import POLL_SECONDS, Finish, rejected, released
 
 if TYPE_CHECKING:
     from fairqueue_celery._consume.claims import Claims
@@ -95,6 +96,21 @@ class HeldLease:
         if self.settled or stopping or self.run_is_over is None:
             return False
         return self.run_is_over()
+
+    def given_up(self) -> Finish:
+        """The end of its lease where its job goes back, or becomes a dead letter."""
+        seconds = self.seconds()
+        if self.verdict is Verdict.DROP:
+            details = self.failure or ""
+            return rejected(self.fence, reason=self.reason, seconds=seconds, details=details)
+        return released(
+            self.fence,
+            seconds=seconds,
+            delay_seconds=POLL_SECONDS if self.waits else self.delay_seconds,
+            counted=self.counted,
+            declined=self.declined,
+            waits=self.waits,
+        )
 
     def seconds(self) -> float:
         """Worker-seconds used so far."""

@@ -26,8 +26,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from fairqueue import FairQueue, FairQueueError, Lease, LeaseLost
-from fairqueue.adapters import POLL_SECONDS, Ending, Finish, LeaseKeeper, native_lock
+from fairqueue import FairQueue, FairQueueError, Lease
+from fairqueue.adapters import Ending, Finish, LeaseKeeper, native_lock
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.shared_memory import deadlines, runs
@@ -65,7 +65,6 @@ class HeldLeases:
         self._count: Counter[object] = Counter()
         self._gathered: dict[str, set[HeldLease]] = {}
         self._finishes: dict[int, Finish] = {}
-        self._returns: list[HeldLease] = []
         self.interrupted: deque[HeldLease] = deque()
         """Those that were lost, or whose jobs were cancelled, and :attr:`end_run` is due."""
         self._orphans: deque[HeldLease] = deque()
@@ -192,13 +191,12 @@ class HeldLeases:
         if held.ended and held.verdict is None and self._began_before_its_ack(held):
             held.verdict = Verdict.ACK
         if held.verdict is Verdict.ACK and held.ended and held.failure is not None:
-            self._finishes.pop(held.fence, None)
             held.verdict, held.reason = Verdict.DROP, FAILED
         if held.verdict is Verdict.ACK:
             self._finish(held)
         elif held.ended and (held.verdict is not None or self._was_aborted(held)):
             held.settled = True
-            self._return_later(held)
+            self._report(held.given_up())
 
     @staticmethod
     def _was_aborted(held: HeldLease) -> bool:
@@ -221,37 +219,16 @@ class HeldLeases:
             return
         ending = Ending.ACK if held.ended else Ending.ACK_EARLY
         held.settled = held.ended
-        if not self._finishes:
-            self.pending_since = time.monotonic()
-        self._finishes[held.fence] = Finish(held.fence, ending, held.seconds())
+        self._report(Finish(held.fence, ending, held.seconds()))
         if not held.ended:
             held.acked_early = True
             self._keeper.no_redelivery(held.fence)
 
-    def _return_later(self, held: HeldLease) -> None:
-        """Release or reject it with the next call, and again until Redis has answered."""
-        if not self.pending:
+    def _report(self, finish: Finish) -> None:
+        """Report it with the next call, and again until Redis has answered."""
+        if not self._finishes:
             self.pending_since = time.monotonic()
-        self._returns.append(held)
-
-    def _return(self, held: HeldLease) -> None:
-        try:
-            if held.verdict is Verdict.DROP:
-                details, seconds = held.failure or "", held.seconds()
-                self._core.reject(held.lease, reason=held.reason, seconds=seconds, details=details)
-            else:
-                self._core.release(
-                    held.lease,
-                    delay_seconds=POLL_SECONDS if held.waits else held.delay_seconds,
-                    declined=held.declined,
-                    counted=held.counted,
-                    seconds=held.seconds(),
-                    waits=held.waits,
-                )
-        except LeaseLost:
-            if held.verdict is not None:  # an aborted run was logged when it was stopped
-                self._log_lost([held.fence])
-        self._drop(held.fence)
+        self._finishes[finish.fence] = finish
 
     def release(
         self, held: HeldLease, *, delay_seconds: float = 0.0, declined: bool = False
@@ -261,7 +238,7 @@ class HeldLeases:
         What Redis does not take now, it takes when it answers.
         """
         self._settle_unbegun(held, delay_seconds, declined=declined)
-        self._return_all()
+        self.flush()
 
     def _settle_unbegun(
         self, held: HeldLease, delay_seconds: float = 0.0, *, declined: bool = False
@@ -271,7 +248,7 @@ class HeldLeases:
                 held.settled = True
                 held.delay_seconds, held.declined = delay_seconds, declined
                 self._mark_ended(held)
-                self._return_later(held)
+                self._report(held.given_up())
 
     def give_back(self, leases: Iterable[Lease]) -> None:
         """Release jobs that were not delivered: what Redis does not take now, when it answers.
@@ -280,7 +257,7 @@ class HeldLeases:
         """
         for lease in leases:
             self._settle_unbegun(self.hold(lease, None, None))
-        self._return_all()
+        self.flush()
 
     def abandon(self, held: HeldLease) -> None:
         """Its consumer goes away: give the job back, now or when Redis answers, unless decided."""
@@ -297,72 +274,48 @@ class HeldLeases:
                 error,
             )
 
-    def _drop(self, fence: int) -> None:
-        with self._lock:
-            self._held.pop(fence, None)
-        self._keeper.forget(fence)
-
     # Calls to the store
 
     @property
     def pending(self) -> int:
         """How many endings the store does not know yet."""
-        return len(self._finishes) + len(self._returns)
+        return len(self._finishes)
 
     @property
     def frees_a_slot(self) -> bool:
         """Whether one of the pending endings frees a slot."""
         with self._lock:
-            return bool(self._returns) or any(
-                finish.ending is Ending.ACK for finish in self._finishes.values()
-            )
+            return any(map(_is_end, self._finishes.values()))
 
     def take(self) -> tuple[Finish, ...]:
-        """Take the endings for the next call; then :meth:`confirm` or :meth:`put_back` them."""
-        self._return_all()
-        with self._lock:
-            finishes = tuple(self._finishes.values())
-            self._finishes.clear()
-        for finish in finishes:
-            if finish.ending is Ending.ACK:
-                self._keeper.forget(finish.fence)  # else a renewal on its way would find it lost
-        return finishes
+        """Take the endings for the next call; then :meth:`confirm` or :meth:`put_back` them.
 
-    def _return_all(self) -> None:
-        """The last claimed first: each goes to the head of its lane, so their order is kept."""
-        while True:
-            with self._lock:  # another thread may return some, too
-                if not self._returns:
-                    return
-                held = max(self._returns, key=lambda held: held.fence)
-                self._returns.remove(held)
-            deadline = self._keeper.deadline(held.fence)
-            self._keeper.forget(held.fence)  # else a renewal on its way would find it lost
-            try:
-                self._return(held)
-            except BaseException:
-                if deadline is not None and not held.lost:  # what was withdrawn stays lost
-                    self._keeper.hold(held.lease, redeliver=False, deadline=deadline)
-                with self._lock:
-                    self._returns.append(held)
-                raise
+        The last claimed come first: each that goes back goes to the head of its lane, so their
+        order is kept.
+        """
+        with self._lock:
+            finishes = tuple(self._finishes[fence] for fence in sorted(self._finishes)[::-1])
+            self._finishes.clear()
+        for finish in filter(_is_end, finishes):
+            self._keeper.forget(finish.fence)  # else a renewal on its way would find it lost
+        return finishes
 
     def confirm(self, finishes: Iterable[Finish], lost: Collection[int]) -> None:
         """The store has them."""
         with self._lock:
-            for finish in finishes:
-                if finish.ending is Ending.ACK:
-                    self._held.pop(finish.fence, None)
-        if lost:
-            self._log_lost(lost)
+            ended = [self._held.pop(finish.fence, None) for finish in filter(_is_end, finishes)]
+        aborted = {held.fence for held in ended if held is not None and held.verdict is None}
+        if unexpected := set(lost) - aborted:  # an aborted run was logged when it was stopped
+            self._log_lost(unexpected)
 
     def put_back(self, finishes: Iterable[Finish]) -> None:
         """The call failed: they stay pending unless superseded, and their leases are renewed."""
         with self._lock:
             self._finishes = {**{f.fence: f for f in finishes}, **self._finishes}
-            ended = [self._held[f.fence] for f in finishes if f.ending is Ending.ACK]
+            ended = [self._held[finish.fence] for finish in filter(_is_end, finishes)]
         for held in ended:
-            self._keeper.hold(held.lease, redeliver=False)
+            if not held.lost and held.withdrawn is None:  # else it stays lost
+                self._keeper.hold(held.lease, redeliver=False)
 
     def flush(self) -> None:
         """Report the pending endings now, without a claim; waits for a flush of another thread."""
@@ -371,7 +324,7 @@ class HeldLeases:
             if not finishes:
                 return
             try:
-                lost = self._core.finish(finishes)
+                lost = self._core.finish(finishes, keeps=True)
             except BaseException:
                 self.put_back(finishes)
                 raise
@@ -452,3 +405,8 @@ class HeldLeases:
             changed(held)
         else:
             flusher.look()
+
+
+def _is_end(finish: Finish) -> bool:
+    """Whether it ends the lease, and frees its slot."""
+    return finish.ending is not Ending.ACK_EARLY

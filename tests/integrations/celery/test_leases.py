@@ -128,7 +128,7 @@ def test_what_is_not_begun_within_three_leases_goes_back(
 def test_what_was_not_delivered_goes_back_when_redis_answers(
     core: FairQueue, leases: HeldLeases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of it, although the first release fails; early-acked jobs as well."""
+    """All of it, although the first call fails; early-acked jobs as well."""
     for n in range(3):
         core.publish(b"", queue="q", workspace=f"w{n}")
     claimed = core.claim(["q"], 3).leases
@@ -139,7 +139,7 @@ def test_what_was_not_delivered_goes_back_when_redis_answers(
         raise StoreUnavailable("away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(core, "release", away)
+        patch.setattr(core, "finish", away)
         with pytest.raises(StoreUnavailable):
             leases.give_back(claimed)
     assert leases.pending == 3
@@ -167,7 +167,7 @@ def test_what_must_not_begin_stays_lost_when_it_cannot_go_back(
         raise StoreUnavailable("away")
 
     leases.withdraw(held)
-    monkeypatch.setattr(leases._core, "release", away)
+    monkeypatch.setattr(leases._core, "finish", away)
     with pytest.raises(StoreUnavailable):
         leases.release(held)
     assert deadlines.is_lost(held.fence)
