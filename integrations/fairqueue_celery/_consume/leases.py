@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from fairqueue import FairQueue, FairQueueError, Lease
+from fairqueue import FairQueue, Lease
 from fairqueue.adapters import Ending, Finish, LeaseKeeper, native_lock
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
@@ -235,44 +235,26 @@ class HeldLeases:
     ) -> None:
         """Give a job back that did not start, at once or after a delay; no delivery is counted.
 
-        What Redis does not take now, it takes when it answers.
+        Redis is told with the next call. The job stays leased until then: one whose early ack Redis
+        has would be lost without that.
         """
-        self._settle_unbegun(held, delay_seconds, declined=declined)
-        self.flush()
-
-    def _settle_unbegun(
-        self, held: HeldLease, delay_seconds: float = 0.0, *, declined: bool = False
-    ) -> None:
         with self._lock:
             if not held.settled:
                 held.settled = True
                 held.delay_seconds, held.declined = delay_seconds, declined
                 self._mark_ended(held)
                 self._report(held.given_up())
+        flusher.look()
 
     def give_back(self, leases: Iterable[Lease]) -> None:
-        """Release jobs that were not delivered: what Redis does not take now, when it answers.
-
-        They stay leased until then. One whose early ack the store has would be lost without that.
-        """
+        """Release jobs that were not delivered."""
         for lease in leases:
-            self._settle_unbegun(self.hold(lease, None, None))
-        self.flush()
+            self.release(self.hold(lease, None, None))
 
     def abandon(self, held: HeldLease) -> None:
-        """Its consumer goes away: give the job back, now or when Redis answers, unless decided."""
-        if held.verdict is not None or held.ended:
-            return
-        try:
+        """Its consumer goes away: give the job back, unless decided."""
+        if held.verdict is None and not held.ended:
             self.release(held)
-        except FairQueueError as error:
-            job = held.lease.job
-            logger.warning(
-                "job %r of workspace %r could not be given back, trying again: %s",
-                job.id,
-                job.workspace,
-                error,
-            )
 
     # Calls to the store
 

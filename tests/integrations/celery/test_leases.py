@@ -138,10 +138,11 @@ def test_what_was_not_delivered_goes_back_when_redis_answers(
     def away(*_: Any, **__: Any) -> None:
         raise StoreUnavailable("away")
 
+    leases.give_back(claimed)
     with monkeypatch.context() as patch:
         patch.setattr(core, "finish", away)
         with pytest.raises(StoreUnavailable):
-            leases.give_back(claimed)
+            leases.flush()
     assert leases.pending == 3
     leases.flush()
     assert core.depth("q") == 3
@@ -154,6 +155,7 @@ def test_what_goes_back_is_not_changed_any_more(
     """A late release of a requeued job, as of a task that this process does not know."""
     leases.decide(held.fence, Verdict.REQUEUE)
     leases.release(held, delay_seconds=600, declined=True)
+    leases.flush()
     assert state(core)["waiting"] == 2
     assert core.claim(["q"]).leases
 
@@ -167,9 +169,10 @@ def test_what_must_not_begin_stays_lost_when_it_cannot_go_back(
         raise StoreUnavailable("away")
 
     leases.withdraw(held)
+    leases.release(held)
     monkeypatch.setattr(leases._core, "finish", away)
     with pytest.raises(StoreUnavailable):
-        leases.release(held)
+        leases.flush()
     assert deadlines.is_lost(held.fence)
     assert leases._keeper.deadline(held.fence) is None
 
@@ -207,14 +210,16 @@ def test_a_renewal_beside_a_release_finds_no_loss(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The lease ends on purpose, so no log says that another worker may run the job."""
-    release = core.release
+    finish = core.finish
 
-    def release_and_renew(lease: Lease, **how: Any) -> None:
-        release(lease, **how)
+    def finish_and_renew(finishes: Sequence[Finish], **how: Any) -> frozenset[int]:
+        lost = finish(finishes, **how)
         leases._keeper._try_to_renew(core)
+        return lost
 
-    monkeypatch.setattr(core, "release", release_and_renew)
+    monkeypatch.setattr(core, "finish", finish_and_renew)
     leases.release(held)
+    leases.flush()
     assert state(core)["waiting"] == 2
     assert not caplog.messages
 
@@ -276,7 +281,8 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
         [lease] = core.claim(["q"]).leases
         core.publish(b"", queue="q", workspace=here)
         core._claimer._empty.forget(0)  # as a wake-up does
-        claims = Claims(core, HeldLeases(core), None)
+        leases = HeldLeases(core)
+        claims = Claims(core, leases, None)
         claims.queues = ["q"]
         claims._ahead.append(Waiting(lease, acks_early=True))
         with monkeypatch.context() as away:
@@ -293,7 +299,7 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
             assert claims.ahead == 0
         for shard in core.store.shards:
             shard.engine.breaker.answered()
-        core.endings.flush()
+        leases.flush()
         [again] = core.claim(["q"]).leases
     assert (again.job.id, again.deliveries) == (lease.job.id, 1)
 
