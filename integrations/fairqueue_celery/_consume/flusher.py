@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from fairqueue import FairQueueError
 from fairqueue.adapters import Throttle, this_process
@@ -65,8 +66,11 @@ class Flusher:
     def _start(self) -> None:
         with self._starting:
             if not self._runs:
-                threading.Thread(target=self._run, name="fairqueue-flusher", daemon=True).start()
-                self._runs = True  # not if that fails: the next look tries again
+                with suppress(RuntimeError):  # no more threads, for now or since the process ends
+                    threading.Thread(
+                        target=self._run, name="fairqueue-flusher", daemon=True
+                    ).start()
+                    self._runs = True
 
     def _run(self) -> None:
         is_green = not {"eventlet", "gevent"}.isdisjoint(sys.modules)
