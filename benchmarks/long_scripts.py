@@ -17,7 +17,7 @@ from fairqueue import Job, Limits, Pause, Settings
 from fairqueue._claim.claimers import Claimers
 from fairqueue._stores.sharded import sharded
 from fairqueue._types import StoredLimits
-from fairqueue.adapters import Claimed, Finish
+from fairqueue.adapters import Claimed, Finish, rejected
 from fairqueue.audit.view import NUMBERS
 
 MOST = Target(at_most=30)
@@ -144,17 +144,14 @@ def _dead(pile: Pile, size: int) -> None:
     left = size
     while left > 0 and (leases := pile.claim(min(left, 50)).leases):
         left -= len(leases)
-        with pile.piped() as piped:
-            for lease in leases:
-                pile.numbers["one"] += 1
-                piped.reject(
-                    lease.fence,
-                    owner="one",
-                    number=pile.numbers["one"],
-                    lease_seconds=LEASE_SECONDS,
-                    reason="bad",
-                    seconds=0.0,
-                )
+        pile.numbers["one"] += 1
+        pile.store.ack(
+            owner="one",
+            number=pile.numbers["one"],
+            lease_seconds=LEASE_SECONDS,
+            max_deliveries=None,
+            finishes=[rejected(lease.fence, reason="bad") for lease in leases],
+        )
 
 
 def _waiting(pile: Pile, size: int) -> None:

@@ -335,10 +335,12 @@ class Claimers:
         for shard in self._shards:
             with suppress(FairQueueError):
                 shard.repeat()
-        for lease in self._results.old + self._results.leases:
+        untold = self._results.old + self._results.leases
+        for lease in untold:
             self._shards[shard_of_fence(lease.fence)].pending.append(replies.released(lease.fence))
         self._results.old = self._results.leases = ()
-        self._finish()
+        if untold:
+            self._finish()
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.

@@ -531,7 +531,7 @@ class Model:
         )
         for n, kept in enumerate(chosen):
             self._forget(kept)
-            kept.deliveries, kept.first_fence = 0, None
+            kept.deliveries, kept.first_fence, kept.redelivered = 0, None, True
             self.jobs[kept.job.queue, kept.job.id] = kept
             if n * spacing > 0:
                 self.scheduled.append((self.now + n * spacing, kept))
