@@ -11,6 +11,7 @@ from typing import Any
 from shop import app, note  # type: ignore[import-not-found]
 
 from fairqueue import step
+from fairqueue.adapters import Ending
 from fairqueue_celery._consume import leases
 from fairqueue_celery._worker import children, task
 
@@ -66,7 +67,28 @@ def between(owner: Any, name: str, before: str, after: str) -> None:
     setattr(owner, name, called)
 
 
+def around_release(held_leases: Any) -> None:
+    """Let the worker die before and after the call that gives a job back."""
+    take, confirm = held_leases.take, held_leases.confirm
+
+    def gives_back(finishes: Any) -> bool:
+        return any(finish.ending is Ending.RELEASE for finish in finishes)
+
+    def taken(self: Any) -> Any:
+        finishes = take(self)
+        if gives_back(finishes):
+            die("before the release")
+        return finishes
+
+    def confirmed(self: Any, finishes: Any, lost: Any) -> None:
+        if gives_back(finishes):
+            die("after the release")
+        confirm(self, finishes, lost)
+
+    held_leases.take, held_leases.confirm = taken, confirmed
+
+
 if DIED:
     between(children.Children, "send", "before the publish", "before the note")
-    between(leases.HeldLeases, "_return", "before the release", "after the release")
+    around_release(leases.HeldLeases)
     between(task, "wake_parent", "before the wake-up", "after the wake-up")
