@@ -183,14 +183,8 @@ class Finish(NamedTuple):
     seconds: float = 0.0
     how: str = ""
     """Of a release or reject: what else the store is told, see ``replies.released``."""
-
-    @property
-    def outcome(self) -> str:
-        """What became of the lease, unless it was lost: as it is counted."""
-        if self.ending is not Ending.RELEASE:
-            return {Ending.ACK: "acked", Ending.REJECT: "dead"}[self.ending]
-        _, what, *_, waits = self.how.split(":")
-        return "suspended" if waits else "returned" if what == "counted" else what
+    outcome: str = "acked"
+    """What becomes of the lease, unless it was lost: as it is counted. An early ack ends none."""
 
 
 class QueueHead(NamedTuple):

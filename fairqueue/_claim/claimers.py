@@ -274,7 +274,7 @@ class Claimers:
             elif done not in known:
                 known.add(done)
                 self._shards[number].pending.append(finish)
-                if finish.how and finish.outcome == "declined":
+                if finish.outcome == "declined":
                     self._shards[number].yield_first()
 
     def ack(self, finishes: Sequence[Finish], *, keeps: bool = False) -> frozenset[int]:

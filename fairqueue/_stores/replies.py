@@ -70,7 +70,8 @@ def released(
     what = "counted" if counted else "declined" if declined else "released"
     refused = "" if refused_seconds is None else repr(refused_seconds)
     how = f":{what}:{delay_seconds!r}:{refused}:{encode(waits) if waits else ''}"
-    return Finish(fence, Ending.RELEASE, seconds, how)
+    outcome = "suspended" if waits else "returned" if counted else what
+    return Finish(fence, Ending.RELEASE, seconds, how, outcome)
 
 
 def rejected(fence: int, *, reason: str, seconds: float = 0.0, details: str = "") -> Finish:
@@ -80,7 +81,7 @@ def rejected(fence: int, *, reason: str, seconds: float = 0.0, details: str = ""
     """
     named = encode_task(reason)  # it may be empty, too
     how = f":{named}:{encode(details[-MOST_DETAILS:])}"
-    return Finish(fence, Ending.REJECT, seconds, how)
+    return Finish(fence, Ending.REJECT, seconds, how, "dead")
 
 
 def fences(reply: bytes) -> frozenset[int]:
