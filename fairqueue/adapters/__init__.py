@@ -34,6 +34,7 @@ from fairqueue._publish.workspace_from import workspace_of as workspace_of
 from fairqueue._publish.workspace_from import workspace_to_publish as workspace_to_publish
 from fairqueue._settings import mask_password as mask_password
 from fairqueue._settings import split_settings as split_settings
+from fairqueue._shards.placement import SHARDS_MOST as SHARDS_MOST
 from fairqueue._stores import BROKER_SCHEMES as BROKER_SCHEMES
 from fairqueue._stores.redis.address import following_client as following_client
 from fairqueue._stores.redis.address import following_primary as following_primary

@@ -13,12 +13,10 @@ import struct
 import time
 from collections.abc import Mapping
 
-from fairqueue.adapters import this_process
+from fairqueue.adapters import SHARDS_MOST, this_process
 
 ENTRIES = 8192
 TRIES = 16
-STEP = 64
-"""Fences of one shard are so far apart at least."""
 WORD = struct.Struct("=Q")
 DEADLINE = struct.Struct("=d")
 ENTRY_BYTES = 2 * WORD.size
@@ -39,13 +37,17 @@ RUNS = 1 << 63
 
 
 class _Page:
-    """Entries of a fence and one value, each in one of a few places. Made before the pool forks."""
+    """Entries of a fence and one value, each in one of a few places. Made before the pool forks.
+
+    The place comes from the fence divided by ``SHARDS_MOST``, by which a shard's fences differ at
+    least.
+    """
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, (ENTRIES + TRIES - 1) * ENTRY_BYTES)
 
     def _find(self, fence: int) -> int | None:
-        first = fence // STEP % ENTRIES * ENTRY_BYTES
+        first = fence // SHARDS_MOST % ENTRIES * ENTRY_BYTES
         fences = FENCES.unpack_from(self._memory, first)  # one call: this is done for every job
         return first + fences.index(fence) * ENTRY_BYTES if fence in fences else None
 
@@ -59,7 +61,7 @@ class Deadlines(_Page):
 
     def __setitem__(self, fence: int, deadline: float) -> None:
         """The lease is good until then."""
-        first = fence // STEP % ENTRIES * ENTRY_BYTES
+        first = fence // SHARDS_MOST % ENTRIES * ENTRY_BYTES
         fences = FENCES.unpack_from(self._memory, first)
         if fence in fences:
             at = first + fences.index(fence) * ENTRY_BYTES
@@ -98,7 +100,7 @@ class Deadlines(_Page):
 
         ``within`` None: only whether it is gone.
         """
-        first = fence // STEP % ENTRIES * ENTRY_BYTES
+        first = fence // SHARDS_MOST % ENTRIES * ENTRY_BYTES
         fences = FENCES.unpack_from(self._memory, first)  # as _find, which would be a call more
         if fence not in fences:
             return False
@@ -124,7 +126,7 @@ class Runs(_Page):
 
         In this order: a reader in between must not take one run's pid for another's.
         """
-        first = fence // STEP % ENTRIES * ENTRY_BYTES
+        first = fence // SHARDS_MOST % ENTRIES * ENTRY_BYTES
         pids = PIDS.unpack_from(self._memory, first)
         at = first + pids.index(min(pids)) * ENTRY_BYTES  # free, or over, as a rule
         WORD.pack_into(self._memory, at, 0)

@@ -1,4 +1,4 @@
-"""A task is over when its result backend knows: it is asked again while it is away.
+"""A task is over once its result backend has the result: a backend that is away is asked again.
 
 Celery asks it once, or tries for some seconds to write. After that a task that has succeeded, and
 whose callbacks are published, has no result, or has failed if the backend is back meanwhile. A part
@@ -110,7 +110,7 @@ def _again(
 
 
 def _patience_seconds(backend: Any) -> float:
-    """As long as Celery tries to write to Redis; nothing after that was once in vain."""
+    """How long to wait: as Celery does to write to Redis, and no more once that was in vain."""
     if type(backend) in _given_up:
         return 0.0
     policy = backend.retry_policy

@@ -141,7 +141,7 @@ def test_the_body_of_a_chord_is_published_once(
 
 
 def _results_at(shop: Any, results: EmbeddedServer, tries: int) -> None:
-    """Celery tries to write for so many seconds."""
+    """Keep results on a server of their own; Celery tries to write there for ``tries`` seconds."""
     shop.config = {
         "result_backend": results.url.replace("unix://", "redis+socket://"),
         "result_backend_transport_options": {"retry_policy": {"max_retries": tries}},
