@@ -57,16 +57,11 @@ class HubDriver:
             self._end_poll()
         elif held.running:
             self._schedule(HOLD_BACK_SECONDS)  # an early ack: the end may follow at once
-        else:
-            self._schedule(self._deliver_next(held))
-
-    def _deliver_next(self, held: HeldLease) -> float:
-        """Deliver to the process that is free now; return when the next step is due."""
-        if held.owner is None or held.owner not in self._claims:
-            return 0.0
-        if held.owner.deliver_next():
-            self._written_by = time.monotonic() + WRITE_SECONDS
-        return held.owner.due_in() or 0.0
+        elif held.owner is None or held.owner not in self._claims:
+            self._schedule(0.0)
+        else:  # deliver to the process that is free now
+            delivered = held.owner.deliver_next()
+            self._schedule(held.owner.due_in() or 0.0, delivered=delivered)
 
     def _end_poll(self) -> None:
         with contextlib.suppress(OSError):  # full, so the loop will wake; or closed
@@ -77,8 +72,11 @@ class HubDriver:
         self._written_by = 0.0
         self._schedule(0.0)
 
-    def _schedule(self, delay: float) -> None:
-        due = time.monotonic() + delay
+    def _schedule(self, delay: float, *, delivered: bool = False) -> None:
+        now = time.monotonic()
+        due = now + delay
+        if delivered:
+            self._written_by = now + WRITE_SECONDS
         if due < self._written_by:
             self._end_poll()  # the loop's next timers fire after it has written
             return
@@ -100,8 +98,7 @@ class HubDriver:
 
     def _step(self, claims: Claims) -> None:
         try:
-            if claims.step():
-                self._written_by = time.monotonic() + WRITE_SECONDS
+            delivered = claims.step()
         except BaseException:
             self._schedule(RETRY_SECONDS)  # a lost connection stops this driver before that
             raise
@@ -111,7 +108,7 @@ class HubDriver:
         self._watch(claims)
         due = claims.due_in()
         if due is not None:
-            self._schedule(due)
+            self._schedule(due, delivered=delivered)
 
     def _watch(self, claims: Claims) -> None:
         fd = claims.fileno()

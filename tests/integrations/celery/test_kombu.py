@@ -19,6 +19,7 @@ from fairqueue._stores.redis import RedisEngine, waiter
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue._utils import is_readable
 from fairqueue_celery._consume import claims
+from fairqueue_celery._consume import hub as hub_driver
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.poller import Poller
 
@@ -294,6 +295,7 @@ def test_redis_is_asked_after_a_delivery_is_written(
 
     monkeypatch.setattr(FairQueue, "claim", claimed)
     monkeypatch.setattr(RedisWaiter, "arm", armed)
+    monkeypatch.setattr(hub_driver, "WRITE_SECONDS", 10.0)  # on a slow machine, too
     connection.default_channel.claims.took(0.001)  # jobs are short: it claims several at once
     fill(connection, queue, 2)
     with Consumer(connection, [queue], callbacks=[deliver], prefetch_count=1):
