@@ -35,6 +35,7 @@ from fairqueue import Scope, adapters
 from fairqueue_dramatiq import FairQueueMiddleware, queue_of
 from fairqueue_dramatiq._messages import LeasedMessage
 from tests.integrations.dramatiq.conftest import Play, Start, brokers
+from tests.system.ledger import wait_for
 
 pytestmark = pytest.mark.usefixtures("full")
 
@@ -368,6 +369,7 @@ def test_hooks_are_called_in_their_usual_order(full: StubBroker, play: Play) -> 
     full.add_middleware(Diary())
     send(work)  # before a worker is there, which may be faster than the end of this call
     play(full)
+    wait_for(lambda: "after_ack work" in seen)  # the worker calls it after the end that we saw
     assert seen == [
         "before_enqueue work",
         "after_enqueue work",
