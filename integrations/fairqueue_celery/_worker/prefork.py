@@ -1,4 +1,4 @@
-"""Changes three habits of Celery's prefork pool that fit a broker without leases.
+"""Changes four habits of Celery's prefork pool, three of which fit a broker without leases.
 
 It drops what no process has accepted when a connection breaks, since a broker would redeliver it.
 Here such a job keeps its lease, so it stays in the pool: it neither runs twice nor is forgotten.
@@ -9,6 +9,9 @@ result. With eight processes a slot would be held for up to four seconds after i
 It starts a dead process's job again unless it has read that the job was accepted; but that word
 may lie half-read in the pipe. Then a job would run twice even if acked early, and one that kills
 its process would do so for ever with no delivery counted. The shared memory knows what has begun.
+
+It often hears that a process exits before it can be waited for, and forgets what showed the exit.
+If the connection broke then, the worker ended with a ValueError at its reconnect.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ def adapt(pool: Any) -> None:
     _keep_jobs_at_flush(pool)
     _read_results_at_once(pool)
     _lose_jobs_that_began(pool)
+    _watch_exits_again(pool)
 
 
 def forget_job(pool: Any, request: Any) -> None:
@@ -125,3 +129,9 @@ def _has_begun(job: Any) -> bool:
         and runs.has_begun(held.fence)
         for _, held in all_held()
     )
+
+
+def _watch_exits_again(pool: Any) -> None:
+    for process in pool._pool._pool:  # noqa: SLF001
+        if vars(process).get("_sentinel_poll", 0) is None:
+            del process._sentinel_poll  # Celery makes another as it registers with the loop

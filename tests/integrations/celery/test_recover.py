@@ -1,7 +1,9 @@
-"""``Consumer.recover(requeue=True)``, the same on ``redis://`` and here; a full Redis; the hub."""
+"""``Consumer.recover(requeue=True)``, the same on ``redis://`` and here; a full Redis; the hub; the pool."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -173,6 +175,36 @@ def test_the_loop_does_not_sleep_while_a_step_is_due() -> None:
     assert time.monotonic() - begun < 2.0  # four times a second otherwise
     driver.stop()
     hub.close()
+
+
+RECONNECT = """
+import os
+from celery import Celery
+from celery.concurrency.prefork import TaskPool
+from kombu.asynchronous import Hub, set_event_loop
+from fairqueue_celery._worker import prefork
+
+app, hub = Celery("dying"), Hub()
+set_event_loop(hub)
+pool = TaskPool(1, app=app, threads=False, initargs=(app, "here"))
+pool.start()
+pool.register_with_event_loop(hub)
+[process] = pool._pool._pool
+pool._pool._untrack_child_process(process, hub)  # its exit was heard
+prefork.adapt(pool)
+pool.register_with_event_loop(hub)
+os.kill(process.pid, 9)
+while process in pool._pool._pool:
+    hub.run_once()
+pool.terminate()
+"""
+
+
+def test_a_process_may_exit_while_its_worker_reconnects() -> None:
+    """Celery hears of an exit before it can wait for the process, and reconnects in between."""
+    command = [sys.executable, "-c", RECONNECT]
+    done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
