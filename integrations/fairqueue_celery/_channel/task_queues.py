@@ -58,7 +58,8 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
             properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]
         if lease.redelivered:
             info["redelivered"] = headers["redelivered"] = True
-            headers["expires"] = None  # the store knows: one that was suspended has begun in time
+            # The store knows: one that was suspended has begun in time. The task is told again.
+            info["expires"], headers["expires"] = headers.get("expires"), None
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"this is no kombu message: {error!r} is missing or wrong") from error
     return raw  # type: ignore[no-any-return]

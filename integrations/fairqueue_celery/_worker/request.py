@@ -23,6 +23,7 @@ from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._consume.shared_memory import runs
+from fairqueue_celery._publish.publish import seconds_until
 from fairqueue_celery._worker.batches import most_gathered
 from fairqueue_celery._worker.pool_runs import run_is_over
 from fairqueue_celery._worker.prefork import forget_job
@@ -63,6 +64,9 @@ class FollowedRequest:
         """Follow it; the core has held the job until its ETA, so Celery need not."""
         self._held.request = request = self._request
         request._eta = None  # noqa: SLF001 - the task still sees it in its own request
+        expires = request.message.delivery_info.get("expires")
+        if seconds_until(expires):  # of a redelivered job: its retry expires then, too
+            request.request_dict["expires"] = expires
         for name in FOLLOWED:
             setattr(request, name, getattr(self, name))
 

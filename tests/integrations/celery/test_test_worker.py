@@ -85,6 +85,25 @@ def test_a_replayed_job_runs_though_it_has_expired(app: Celery) -> None:
         wait_for(lambda: app.AsyncResult(result.id).state == "SUCCESS", seconds=20)
 
 
+def test_a_redelivered_job_knows_when_it_expires(app: Celery) -> None:
+    """Its retry expires then, too."""
+    seen: list[str | None] = []
+
+    @app.task(name="late", bind=True, acks_late=True, shared=False)
+    def late(self: Any) -> None:
+        seen.append(self.request.expires)
+        if len(seen) == 1:
+            raise Reject("not here", requeue=True)
+        if len(seen) == 2:
+            raise self.retry(countdown=0)
+
+    late.apply_async(expires=60)
+    with working(app):
+        wait_for(lambda: len(seen) == 3)
+    assert seen[0]
+    assert seen == [seen[0]] * 3
+
+
 def test_a_process_whose_worker_has_ended_is_none(app: Celery) -> None:
     """Its publishes wait for room, and are buffered, though the ended worker is still in memory."""
     with working(app) as worker:
