@@ -13,7 +13,7 @@ from fairqueue import ConfigurationError, FairQueue, Schedule
 from fairqueue.adapters import Core, Due, Placed, Runner, Schedules, Ticker, workspace_of
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._publish.batch import batch
-from fairqueue_celery._publish.call import EXPLICIT, Call
+from fairqueue_celery._publish.call import EXPLICIT, call_in
 
 FIELDS = {
     "minute": range(60),
@@ -66,12 +66,10 @@ class CeleryRunner(Runner):
                 "a schedule publishes the signature of one task, such as report.s(7): let that "
                 "task begin a chain or group"
             )
-        task, args, kwargs = what["task"], what.get("args") or (), what.get("kwargs") or {}
-        options = what.get("options") or {}
-        headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
-        found = Call(task, args, kwargs, headers, headers)
-        call = {"task": task, "args": args, "kwargs": kwargs, "options": options}
-        return task, call, workspace_of(found, self._core.settings.workspace_from)
+        found = call_in(what)
+        call = {"task": found.task, "args": found.args, "kwargs": found.kwargs}
+        call["options"] = what.get("options") or {}
+        return found.task, call, workspace_of(found, self._core.settings.workspace_from)
 
     @contextmanager
     def together(self) -> Iterator[None]:

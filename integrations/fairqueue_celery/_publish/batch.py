@@ -6,6 +6,7 @@ import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,9 @@ from fairqueue_celery.errors import let_through
 logger = logging.getLogger("fairqueue_celery.publish")
 
 batches = adapters.Batches("fairqueue_celery_batch")
+
+chord_header: ContextVar[Any] = ContextVar("fairqueue_celery_chord_header", default=None)
+"""Of the chord that this context begins."""
 
 SENT = "task.sent"
 """The routing key of the event that follows a publish."""
@@ -134,7 +138,11 @@ def batch_groups(canvas: Any, producer_of: Callable[[Any], Any]) -> None:
 
     @functools.wraps(run)
     def run_whole(self: Any, header: Any, *args: Any, **options: Any) -> Any:
-        with whole_batch(self.app, grows=grows(header.tasks)):
-            return run(self, header, *args, **options)
+        token = chord_header.set(header)
+        try:
+            with whole_batch(self.app, grows=grows(header.tasks)):
+                return run(self, header, *args, **options)
+        finally:
+            chord_header.reset(token)
 
     canvas.group._apply_tasks, canvas._chord.run = apply_whole, run_whole  # noqa: SLF001

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairqueue import adapters
-from fairqueue_celery._publish.batch import batches
+from fairqueue_celery._publish.batch import batches, chord_header
 
 EXPLICIT = "workspace"
 """The option of ``apply_async``, and the header, that name the workspace of one call."""
@@ -43,6 +43,22 @@ def _apps() -> Iterator[Any]:
     if current is not None:
         yield current
     yield from state._get_active_apps()  # noqa: SLF001 - no public list of apps
+
+
+def first_of_chord() -> Call | None:
+    """The call of the first task in the header of the chord that is begun here."""
+    first = chord_header.get()
+    while tasks := getattr(first, "tasks", None):
+        first = tasks if isinstance(tasks, Mapping) else tasks[0]  # of a chord they are a group
+    return None if first is None else call_in(first)
+
+
+def call_in(signature: Mapping[str, Any]) -> Call:
+    """The call that the signature of a task, or an entry of ``beat_schedule``, describes."""
+    options = signature.get("options") or {}
+    headers = {EXPLICIT: options.get(EXPLICIT), **(options.get("headers") or {})}
+    args, kwargs = signature.get("args") or (), signature.get("kwargs") or {}
+    return Call(signature["task"], args, kwargs, headers, headers)
 
 
 class _Noted(threading.local):

@@ -20,7 +20,13 @@ from fairqueue import FairQueue, JobContext, JobId, NewJob, Outcome, StoreUnavai
 from fairqueue.adapters import Source
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.batch import batches, block_seconds
-from fairqueue_celery._publish.call import EXPLICIT, Call, is_first_try, noted_call
+from fairqueue_celery._publish.call import (
+    EXPLICIT,
+    Call,
+    first_of_chord,
+    is_first_try,
+    noted_call,
+)
 from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
 from fairqueue_celery._publish.unique import Unique, key_of, without_key
 from fairqueue_celery.errors import let_through
@@ -37,8 +43,11 @@ JSON = "application/json"
 child_waits = adapters.ChildWaits()
 """What this process has sent, by task ids."""
 
-HOUSEKEEPING = frozenset({"celery.backend_cleanup", "celery.chord_unlock"})
-"""Tasks that Celery publishes for itself: they belong to no workspace."""
+CHORD_UNLOCK = "celery.chord_unlock"
+"""It publishes the body of a chord, where the result backend does not count the header's parts."""
+
+HOUSEKEEPING = frozenset({"celery.backend_cleanup", CHORD_UNLOCK})
+"""Tasks that Celery publishes for itself: ``workspace_from`` does not know their arguments."""
 
 encoded = kombu_json.JSONEncoder().encode
 """What kombu's own dumps() does, without making an encoder for each message."""
@@ -235,7 +244,9 @@ def workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> 
     """None: for the default one, after the setting on_missing_workspace was applied."""
     settings = core.settings
     if call.task in HOUSEKEEPING:
-        return adapters.workspace_of(call, settings.workspace_from) or settings.default_workspace
+        of_chord = first_of_chord() if call.task == CHORD_UNLOCK else None
+        of_user = of_chord and adapters.workspace_of(of_chord, settings.workspace_from)
+        return of_user or adapters.workspace_of(call, ()) or settings.default_workspace
     missing = core.missing_workspace
     return adapters.workspace_to_publish(call, settings, missing, must_publish=must_publish)
 

@@ -30,6 +30,7 @@ from fairqueue_celery._channel.broker import brokers
 from fairqueue_celery._channel.task_queues import METADATA
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.shared_memory import deadlines, runs
+from fairqueue_celery._publish.publish import CHORD_UNLOCK
 from fairqueue_celery._worker import trace
 from fairqueue_celery._worker.children import Children
 from fairqueue_celery._worker.results import wait_for_counts, wait_for_results
@@ -148,6 +149,7 @@ class _Run(JobContext):
         self.begins = not deadlines.is_lost(fence, within=within)
         """Decided once, here; the main process reads it."""
         self.around = if_leased if late or self.traced or not self.begins else None
+        self.body_returned = task.name == CHORD_UNLOCK
 
 
 def _store(store_id: str) -> Any:

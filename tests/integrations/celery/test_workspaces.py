@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from celery.beat import Scheduler
 from celery.contrib.testing.worker import start_worker
 
 import fairqueue
-from fairqueue import ConfigurationError, Outcome, WorkspaceUnresolved
+from fairqueue import ConfigurationError, Outcome, Scope, WorkspaceUnresolved
 from fairqueue.adapters import workspace_of
 from fairqueue_celery import Unique, queue_of, unique_outcome
 from fairqueue_celery._publish.call import Call
@@ -230,6 +231,29 @@ def test_a_result_names_no_workspace(app: Celery) -> None:
     assert seen == ["acme"] * 2
 
 
+@pytest.mark.parametrize("source", ["kwarg:tenant_id", "arg:0"])
+def test_a_chords_body_follows_where_a_task_of_celery_publishes_it(
+    open_app: OpenApp, tmp_path: Path, source: str
+) -> None:
+    """A backend in files, or a database, counts no parts, so a task looks; the queue drains."""
+    app = open_app(backend=f"file://{tmp_path}")
+    app.conf.broker_transport_options = {"workspace_from": source}
+    app.task(name="work", shared=False)(work)
+    seen: list[str | None] = []
+
+    @app.task(name="follow", shared=False)
+    def follow(_: Any) -> None:
+        seen.append(work())
+
+    part = app.tasks["work"].s("acme", tenant_id="acme")
+    with fairqueue.workspace("other"):
+        chord([chord([part], part, app=app), group(part)], app=app)(follow.s())
+    queue_of(app).pauses.drain(Scope.queue("celery"))
+    with start_worker(app, pool="threads", concurrency=2, perform_ping_check=False):
+        wait_for(lambda: seen)
+    assert seen == ["acme"]
+
+
 @pytest.fixture
 def make_app(open_app: OpenApp) -> OpenApp:
     """Makes apps with settings."""
@@ -279,8 +303,8 @@ def test_reject_loses_no_retry(make_app: OpenApp, caplog: pytest.LogCaptureFixtu
 @pytest.mark.parametrize("task", ["celery.backend_cleanup", "celery.chord_unlock"])
 def test_celerys_own_tasks(make_app: OpenApp, caplog: pytest.LogCaptureFixture, task: str) -> None:
     """They belong to no workspace: neither refused, nor told, nor counted."""
-    app = make_app(on_missing_workspace="reject")
-    app.send_task(task)
+    app = make_app(on_missing_workspace="reject", workspace_from="arg:0")
+    app.send_task(task, ("id of a group",))
     assert (found(app), missing(app), caplog.records) == ({"default": 1}, {}, [])
 
 
