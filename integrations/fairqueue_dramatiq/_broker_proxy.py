@@ -12,6 +12,7 @@ import dramatiq
 from dramatiq.broker import Broker, Consumer
 from dramatiq.common import q_name
 from dramatiq.errors import DecodeError, QueueJoinTimeout
+from dramatiq.middleware import Interrupt
 
 from fairqueue import FairQueue, Lease
 from fairqueue.adapters import (
@@ -88,7 +89,7 @@ class BrokerProxy:
         def process_message(message: Any) -> None:
             try:
                 process(message)
-            except Exception as error:
+            except (Exception, Interrupt) as error:
                 logger.exception("Dramatiq failed to process %s", describe(message))
                 if isinstance(message, LeasedMessage) and not message.settled:
                     reason = failure_reason("unreadable", error)

@@ -15,6 +15,7 @@ import dramatiq
 from dramatiq.broker import Broker
 from dramatiq.common import current_millis, dq_name, q_name
 from dramatiq.errors import QueueNotFound
+from dramatiq.middleware import Interrupt
 
 import fairqueue
 from fairqueue import adapters
@@ -216,12 +217,25 @@ class Publisher:
             how["other_id"] = other_id
         publish = partial(self.exempt_publish(queue, message, delay, **how), job_id)
         try:
-            adapters.publish_until_answered(
-                publish, describe(message), lambda: time.monotonic() >= self._tries_until
-            )
+            self._publish_until_answered(running, publish, describe(message))
         except (fairqueue.StoreUnavailable, fairqueue.LeaseLost):
             running.unpublished = True
             raise
+
+    def _publish_until_answered(
+        self, running: fairqueue.JobContext, publish: Callable[[], object], what: str
+    ) -> None:
+        """Once its actor has returned, no time limit or shutdown interrupts this."""
+        while True:
+            try:
+                adapters.publish_until_answered(
+                    publish, what, lambda: time.monotonic() >= self._tries_until
+                )
+            except Interrupt:
+                if not running.body_returned:
+                    raise
+            else:
+                return
 
     def exempt_publish(
         self, queue: str, message: Any, delay: int | None = None, **how: Any

@@ -12,6 +12,7 @@ from dramatiq import Message, Worker
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import Middleware, TimeLimitExceeded
 
 import fairqueue
 from fairqueue import FairQueue, adapters
@@ -219,6 +220,31 @@ def test_what_dramatiq_cannot_process_ends_no_thread(
     [letter] = queue_of(broker).dead.page("ada")
     assert "unreadable" in letter.reason
     assert ran == [2]
+
+
+def test_a_late_interrupt_ends_no_thread(broker: StubBroker, start: Start) -> None:
+    """A time limit that is over during the hooks after an actor ends no thread."""
+    ran: list[int] = []
+
+    class Late(Middleware):
+        """Is interrupted as a hook that takes long."""
+
+        def after_process_message(self, broker: Any, message: Any, **_: Any) -> None:
+            if len(ran) == 1:
+                raise TimeLimitExceeded
+
+    @dramatiq.actor(max_retries=0)
+    def work(n: int) -> None:
+        ran.append(n)
+        if n == 1:
+            raise ValueError(n)
+
+    broker.add_middleware(Late())
+    for n in (1, 2):
+        work.send(n)
+    start(broker, threads=1)
+    broker.join("default", timeout=20_000, fail_fast=False)
+    assert ran == [1, 2]
 
 
 def test_an_unknown_queue_on_a_stub_broker_is_refused(broker: StubBroker) -> None:

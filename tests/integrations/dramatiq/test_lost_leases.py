@@ -12,7 +12,13 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import AsyncIO, Middleware, MiddlewareError
+from dramatiq.middleware import (
+    AsyncIO,
+    Middleware,
+    MiddlewareError,
+    Shutdown,
+    TimeLimitExceeded,
+)
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
@@ -217,6 +223,33 @@ def test_a_worker_that_stops_leaves_a_job_whose_retry_is_not_stored(
     start(broker)
     broker.join("default", timeout=60_000, fail_fast=False)
     assert ran == [1, 2]
+
+
+def test_no_time_limit_interrupts_the_publish_of_a_retry(
+    url: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an outage the limit of an actor that has raised is over: its retry is sent, and runs."""
+    publish, ran = FairQueue.publish_job, list[int]()
+    outage: list[BaseException] = [TimeLimitExceeded(), StoreUnavailable("away"), Shutdown()]
+
+    def publishing(self: FairQueue, *args: Any, **options: Any) -> Any:
+        if ran and outage:
+            raise outage.pop()
+        return publish(self, *args, **options)
+
+    monkeypatch.setattr(FairQueue, "publish_job", publishing)
+    for broker in brokers(FairQueueMiddleware(url=url)):
+
+        @dramatiq.actor(max_retries=3, min_backoff=10, max_backoff=20)
+        def work() -> None:
+            ran.append(1)
+            if len(ran) == 1:
+                raise RuntimeError("retry")
+
+        work.send()
+        start(broker, threads=1)
+        broker.join("default", timeout=20_000)
+    assert len(ran) == 2
 
 
 def test_the_worker_continues(broker: StubBroker, start: Start, lose: Callable[[], None]) -> None:
