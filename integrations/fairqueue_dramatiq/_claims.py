@@ -14,11 +14,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from typing import Any
 
-from fairqueue import FairQueue, Lease, LeaseLost, Settings, StoreUnavailable
-from fairqueue.adapters import POLL_SECONDS, ClaimAhead, Claimed, Finish, LeaseKeeper
+from fairqueue import FairQueue, Lease, Settings
+from fairqueue.adapters import (
+    POLL_SECONDS,
+    ClaimAhead,
+    Claimed,
+    Finish,
+    LeaseKeeper,
+    rejected,
+    released,
+)
 from fairqueue_dramatiq._wakeup import WakePipe
 from fairqueue_dramatiq.errors import translated_errors
 
@@ -76,28 +83,27 @@ class Claims:
         self._wake_leader()
 
     def remove_queue(self, queue: str) -> None:
-        """Claim no more from this queue, and give back what was claimed ahead."""
+        """Claim no more from this queue; give back what was claimed ahead, and report ends."""
         with self._lock:
             self.queues = tuple(name for name in self.queues if name != queue)
         self.core.presence.restart()
         self._give_back_ahead()
+        if not self._leading.locked():  # else a leader reports them
+            self._all_reported()
 
     def drain(self) -> None:
         """Claim no more: the worker is about to stop."""
         self.draining.set()
         self._give_back_ahead()
-        self._wake_leader()
 
     # What worker threads call
 
     def finish(self, lease: Lease) -> None:
-        """The job is done: its thread is free, and the next claim reports it."""
+        """The job is done."""
         finish = Finish(lease.fence, seconds=self.keeper.seconds(lease.fence))
-        self.keeper.no_redelivery(lease.fence)  # a renewal beside its report would find it lost
         with self._lock:
-            self._finishes.append(finish)
             self._claim_ahead.record(time.monotonic() - lease.received_monotonic)
-            self._in_hand -= 1
+        self._report([finish])
         self._start_next()
 
     def ran(self, lease: Lease, outcome: str, error: object = None) -> None:
@@ -109,38 +115,29 @@ class Claims:
     def forget(self, lease: Lease) -> None:
         """The lease is lost: another worker will report the job's end."""
         self.keeper.forget(lease.fence)
-        self._free_thread()
         self._start_next()
 
     def release(self, lease: Lease) -> None:
         """Give back a job that has not started, to the head of its lane."""
+        self._report([released(lease.fence)])
         self._free_thread()
-        self._give_back([lease])
-        self._wake_leader()
 
     def suspend(self, lease: Lease, message_id: str) -> None:
         """Give back a job whose actor waits for a child; its end brings the job back."""
         seconds = self.keeper.seconds(lease.fence)
-        self._free_thread()
-        self._give_back([lease], delay_seconds=POLL_SECONDS, seconds=seconds, waits=message_id)
+        how: Any = {"delay_seconds": POLL_SECONDS, "seconds": seconds, "waits": message_id}
+        self._report([released(lease.fence, **how)])
         self._start_next()
 
     def decline(self, lease: Lease, *, delay_seconds: float) -> None:
         """Give back a job that this worker cannot run."""
-        self._give_back([lease], delay_seconds=delay_seconds, declined=True)
+        self._report([released(lease.fence, delay_seconds=delay_seconds, declined=True)])
         self._free_thread()
 
     def reject(self, lease: Lease, *, reason: str, details: str = "") -> None:
         """Move the job to the dead letters of its workspace."""
-        self.keeper.no_redelivery(lease.fence)
-        try:
-            with translated_errors:
-                self.core.reject(lease, reason=reason, details=details)
-        except LeaseLost:
-            logger.info("job %r was not moved to the dead letters: its lease is lost", lease.job.id)
-        self.keeper.forget(lease.fence)
+        self._report([rejected(lease.fence, reason=reason, details=details)])
         self._free_thread()
-        self._wake_leader()
 
     def left(self, lease: Lease) -> None:
         """A thread is through with this job: give it back if its end will never be reported."""
@@ -149,20 +146,26 @@ class Claims:
         if self.keeper.deadline(lease.fence) is None:
             return
         self.keeper.note_orphan(lease)
-        self._free_thread()
-        with suppress(StoreUnavailable):  # then it is delivered again when its lease ends
-            self._give_back([lease], counted=True)
+        self._report([released(lease.fence, counted=True)])
         self._start_next()
+
+    def _report(self, finishes: Iterable[Finish]) -> None:
+        """Let the next claim report these. Their leases are renewed until then."""
+        for finish in finishes:
+            self.keeper.no_redelivery(finish.fence)  # a renewal beside the report finds it lost
+            with self._lock:
+                self._finishes.append(finish)
 
     def _free_thread(self) -> None:
         with self._lock:
             self._in_hand -= 1
+        self._wake_leader()
 
     def _start_next(self) -> None:
         """Start a job that was claimed ahead, in the thread that is free now."""
         with self._lock:
             lease = self._ahead.popleft() if self._ahead else None
-            self._in_hand += lease is not None
+            self._in_hand -= lease is None
         if lease is not None:
             self._hand_out(lease)
         self._wake_leader()
@@ -269,8 +272,9 @@ class Claims:
                 lease.job.workspace,
                 DELIVERY_RETRY_SECONDS,
             )
+            delay = DELIVERY_RETRY_SECONDS
+            self._report([released(lease.fence, delay_seconds=delay, counted=True)])
             self._free_thread()
-            self._give_back([lease], delay_seconds=DELIVERY_RETRY_SECONDS, counted=True)
 
     def _wait(self, end: float, n: int) -> None:
         now = time.monotonic()
@@ -293,31 +297,23 @@ class Claims:
         with self._lock:
             ahead, self._ahead = self._ahead, deque()
         self._give_back(ahead)
+        self._wake_leader()
 
-    def _give_back(self, leases: Iterable[Lease], **how: Any) -> None:
-        """If the store cannot be reached, the job is delivered again when its lease ends."""
-        leases = tuple(leases)
-        for lease in leases:
-            self.keeper.forget(lease.fence)
-        for lease in leases:
-            try:
-                with translated_errors:
-                    self.core.release(lease, **how)
-            except LeaseLost:
-                logger.info("job %r was not given back: its lease is lost", lease.job.id)
+    def _give_back(self, leases: Iterable[Lease]) -> None:
+        self._report(released(lease.fence) for lease in leases)
 
     # Shutdown
 
     def close(self) -> None:
         """Report the last finished jobs and stop. Those that cannot be reported run again."""
-        self.draining.set()
+        self.drain()
         for _ in range(SHUTDOWN_TRIES):
             if self._all_reported():
                 break
             time.sleep(SHUTDOWN_RETRY_SECONDS)
         else:
             logger.warning(
-                "the store did not answer while this worker stopped: %d finished jobs run again "
+                "the store did not answer while this worker stopped: %d jobs run again "
                 "when their leases end (fences %s)",
                 len(self._finishes),
                 ", ".join(str(finish.fence) for finish in self._finishes),
@@ -332,7 +328,7 @@ class Claims:
                     self._claim(tuple(self._finishes), 0)
         except Exception as error:  # noqa: BLE001 - it is logged, and tried again
             logger.warning(
-                "%d finished jobs are not reported to the store yet: %s",
+                "the ends of %d jobs are not reported to the store yet: %s",
                 len(self._finishes),
                 error,
             )

@@ -94,6 +94,6 @@ class FairConsumer(Consumer):
 
     def close(self) -> None:
         """Claim no more from this queue."""
-        self._claims.remove_queue(self._queue)
         self.requeue(self.inbox)
         self.inbox.clear()
+        self._claims.remove_queue(self._queue)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from queue import Queue
 from typing import Any
@@ -12,7 +12,7 @@ from dramatiq.middleware import AsyncIO, SkipMessage
 from dramatiq.worker import _ConsumerThread, _WorkerThread
 
 from fairqueue import FairQueue, Lease, Settings
-from fairqueue.adapters import direct_calls
+from fairqueue.adapters import Finish, direct_calls
 from fairqueue.testing import Jobs, ManualClock, Run, Seconds, memory_url
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._broker_proxy import BrokerProxy
@@ -84,8 +84,12 @@ class InlineClaims(Claims):
         """What the present run has taken, by the test's clock."""
 
     def finish(self, lease: Lease) -> None:
-        """End the job at once."""
-        self.core.ack(lease, seconds=self.seconds_of_run())
+        """End the job, with the seconds of its run."""
+        self._report([Finish(lease.fence, seconds=self.seconds_of_run())])
+
+    def _report(self, finishes: Iterable[Finish]) -> None:
+        """Report these at once."""
+        self.core.finish(list(finishes))
 
 
 def _ignore(_: Lease) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
-from fairqueue import FairQueue, Lease
+from fairqueue import FairQueue, Lease, StoreUnavailable
 from fairqueue.adapters import Finish
 from fairqueue_dramatiq import _claims
 from fairqueue_dramatiq._claims import Claims
@@ -24,14 +27,14 @@ def test_a_renewal_beside_an_end_finds_no_loss(
         core.publish(b"", queue="q", workspace="a")
         claims.add_queue("q")
         claims._claim((), 1)
-        call = getattr(core, name := {"finish": "claim", "reject": "reject"}[end])
+        claim = core.claim
 
-        def call_and_renew(*args: Any, **named: Any) -> Any:
-            found = call(*args, **named)
+        def claim_and_renew(*args: Any, **named: Any) -> Any:
+            found = claim(*args, **named)
             claims.keeper._try_to_renew(core)
             return found
 
-        monkeypatch.setattr(core, name, call_and_renew)
+        monkeypatch.setattr(core, "claim", claim_and_renew)
         if end == "reject":
             claims.reject(leases[0], reason="bad")
         else:
@@ -39,6 +42,58 @@ def test_a_renewal_beside_an_end_finds_no_loss(
         claims.close()
     assert lost == []
     assert caplog.messages == []
+
+
+def _away(*_: Any, **__: Any) -> None:
+    raise StoreUnavailable("away")
+
+
+@pytest.mark.parametrize("end", [Claims.release, partial(Claims.suspend, message_id="m")])
+def test_what_ends_during_an_outage_frees_one_thread(
+    namespace: str, end: Callable[[Claims, Lease], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dramatiq repeats an end that raises: no thread gets two jobs because of that."""
+    leases = list[Lease]()
+    with FairQueue("memory://", namespace=namespace) as core:
+        none: Any = dict.fromkeys(("lost", "cancelled"), lambda _: None)
+        claims = Claims(core, threads=2, deliver=leases.append, **none)
+        claims.add_queue("q")
+        for _ in range(9):
+            core.publish(b"", queue="q", workspace="a")
+        claims._claim((), 2)
+        with monkeypatch.context() as away:
+            away.setattr(core, "finish", _away)
+            for _ in range(3):
+                with suppress(StoreUnavailable):
+                    end(claims, leases[0])
+                    break
+        claims._claim(tuple(claims._finishes), claims._wanted())
+        assert len(leases) == 3
+        claims.close()
+
+
+def test_a_job_that_cannot_be_handed_out_holds_up_no_other(
+    namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store goes away before it is given back: what was claimed with it runs."""
+    delivered = list[str]()
+
+    def deliver(lease: Lease) -> None:
+        if lease.job.id == "1":
+            raise ValueError(lease.job.id)
+        delivered.append(lease.job.id)
+
+    with FairQueue("memory://", namespace=namespace) as core:
+        none: Any = dict.fromkeys(("lost", "cancelled"), lambda _: None)
+        claims = Claims(core, threads=3, deliver=deliver, **none)
+        claims.add_queue("q")
+        for n in (1, 2, 3):
+            core.publish(b"", queue="q", workspace="a", job_id=str(n))
+        monkeypatch.setattr(core, "finish", _away)
+        with suppress(StoreUnavailable):
+            claims._claim((), 3)
+        assert delivered == ["2", "3"]
+        claims.close()
 
 
 LIMITS: list[dict[str, Any]] = [
