@@ -129,6 +129,7 @@ class CeleryJobs(Jobs):
         end_steps(context, succeeded=state == states.SUCCESS)
         error = None if info is None else info.retval
         self._end(lease, state, error, seconds())
+        self.queue.history.note(job, OUTCOMES[state], seconds(), error)
         return Run(job.task, job.workspace, job.queue, args, kwargs, OUTCOMES[state], result, error)
 
     def _end(self, lease: Lease, state: str, error: Any, seconds: float) -> None:

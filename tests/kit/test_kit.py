@@ -212,6 +212,14 @@ def test_limits_are_those_of_the_fixture(fairqueue_jobs):
     assert len(jobs.run_until_idle()) == 1
     assert len(jobs.run_until_idle(within_seconds=70)) == 1
     assert len(jobs.run_until_idle(within_seconds=600)) == 2
+
+
+def test_the_history_has_each_job_once(fairqueue_jobs):
+    jobs = fairqueue_jobs(app, history=10)
+    send("May", tenant_id="acme")
+    jobs.run_until_idle()
+    jobs.queue.history.flush()
+    assert [job.outcome for job in jobs.queue.history.list()] == ["succeeded"]
 """
 
 OF_CELERY = """
