@@ -58,6 +58,7 @@ class Hooks:
         if not isinstance(message, LeasedMessage):
             self._after(signal, *args, **kwargs)
         elif signal in RUN_ENDS:
+            message.skipped = signal == "skip_message"
             self._end(message, partial(self._after, signal, *args, **kwargs))
         elif not (signal in ACKS and message.lost):
             self._after(signal, *args, **kwargs)

@@ -51,6 +51,8 @@ class LeasedMessage(MessageProxy):
         """Its run has begun."""
         self.lost = False
         """Its lease is lost: it will run again, so this run must have no effect."""
+        self.skipped = False
+        """Its run has ended in SkipMessage."""
         self.suspended = False
         """Its actor waits for a child: it goes back until that has ended, and counts as lost."""
         self.discarded = False

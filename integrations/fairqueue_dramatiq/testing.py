@@ -8,7 +8,7 @@ from queue import Queue
 from typing import Any
 
 from dramatiq.broker import Broker
-from dramatiq.middleware import AsyncIO, SkipMessage
+from dramatiq.middleware import AsyncIO
 from dramatiq.worker import _ConsumerThread, _WorkerThread
 
 from fairqueue import FairQueue, Lease, Settings
@@ -142,8 +142,8 @@ class DramatiqJobs(Jobs):
 
 
 def _outcome(message: LeasedMessage, error: BaseException | None) -> Any:
+    if message.skipped:
+        return "rejected"
     if error is None:
         return "succeeded"
-    if isinstance(error, SkipMessage):
-        return "rejected"
     return "failed" if message.failed else "retried"

@@ -325,7 +325,7 @@ OF_DRAMATIQ = """
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import AsyncIO
+from dramatiq.middleware import AsyncIO, SkipMessage
 from shop import broker
 
 import fairqueue
@@ -351,6 +351,17 @@ def parent(tenant_id=None):
 @dramatiq.actor(broker=stub)
 async def child():
     seen.append(fairqueue.current().workspace)
+
+
+@dramatiq.actor(broker=stub)
+def skips():
+    raise SkipMessage("not now")
+
+
+def test_a_skipped_job_is_rejected(fairqueue_jobs):
+    jobs = fairqueue_jobs(stub, on_missing_workspace="default")
+    skips.send()
+    assert [run.outcome for run in jobs.run_until_idle()] == ["rejected"]
 
 
 def test_a_stub_has_its_dead_letters(fairqueue_jobs):
