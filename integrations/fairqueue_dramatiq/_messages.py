@@ -22,6 +22,9 @@ logger = logging.getLogger("fairqueue_dramatiq.messages")
 MAX_BROKER_PRIORITY = 255  # AMQP's range
 ACTOR_PRIORITIES = 2**16  # those that are distinguished: from -2**15 to 2**15 - 1
 
+PUBLISH_ID = "fairqueue_publish_id"
+"""An option of a stored message, as RedisBroker has one: the same message may be sent twice."""
+
 
 FIELDS: dict[str, Any] = {
     "queue_name": str,
@@ -105,6 +108,7 @@ def decode_job(job: Job) -> Message[Any]:
     message = decode_payload(job.payload)
     if message.queue_name != job.queue:
         message = message.copy(queue_name=job.queue)  # its worker looks for the queue's consumer
+    message.options.pop(PUBLISH_ID, None)
     eta = message.options.pop("eta", None)
     if not isinstance(eta, int | float | None):
         logger.warning(  # begins as Dramatiq's own warning does

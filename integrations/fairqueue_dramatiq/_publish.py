@@ -22,6 +22,7 @@ from fairqueue import adapters
 from fairqueue_dramatiq import _broker_kinds
 from fairqueue_dramatiq._inline import may_run_inline, run_inline
 from fairqueue_dramatiq._messages import (
+    PUBLISH_ID,
     DeadMessage,
     delay_seconds,
     describe,
@@ -123,7 +124,7 @@ class Publisher:
         prepared = self._prepared(message, delay)
         self._broker.emit_before("enqueue", prepared, delay)
         stored = partial(self._broker.emit_after, "enqueue", prepared, delay)
-        carrier: dict[str, Any] = {}
+        carrier = {} if self._kind == _broker_kinds.REDIS else {PUBLISH_ID: adapters.new_job_id()}
         with self.core.tracing.publishing(
             carrier,
             queue=queue,

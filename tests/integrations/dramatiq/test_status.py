@@ -8,6 +8,7 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import Middleware
 
 import fairqueue
 from fairqueue import FairQueue, UnknownTask
@@ -66,20 +67,32 @@ def _progress(core: fairqueue.FairQueue, message_id: str) -> Any:
 
 
 def test_a_message_that_is_sent_twice_runs_twice(broker: StubBroker, start: Start) -> None:
-    """Other arguments under one id: two jobs."""
-    runs = []
+    """The same message, or other arguments under its id; an actor may send its own again, too."""
+    runs, options = [], list[Any]()
+
+    class Seen(Middleware):
+        """Notes what an actor's message has."""
+
+        def before_process_message(self, broker: Any, message: Any) -> None:
+            options.append(dict(message.options))
+            if len(options) == 1:
+                broker.enqueue(message)
 
     @dramatiq.actor
     def note(n: int) -> None:
         runs.append(n)
 
+    broker.add_middleware(Seen())
+    same = note.message(0).copy(message_id="one")
     with fairqueue.workspace("acme"):
-        for n in range(2):
-            message = broker.enqueue(note.message(n).copy(message_id="one"))
-    assert job_of(message) != "one"
-    assert queue_of(broker).job(job_of(message), workspace="acme") is not None
+        dramatiq.group([same, same]).run()
+        for message in (same, note.message(1).copy(message_id="one")):
+            broker.enqueue(message)
+            assert job_of(message) != "one"
+            assert queue_of(broker).job(job_of(message), workspace="acme") is not None
     start(broker)
-    wait_for(lambda: sorted(runs) == [0, 1])
+    wait_for(lambda: sorted(runs) == [0, 0, 0, 0, 1])
+    assert options == [{}] * 5
 
 
 @pytest.mark.parametrize("broker", [{"on_unknown_task": "reject", "app": "shop"}], indirect=True)
