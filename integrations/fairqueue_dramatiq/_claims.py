@@ -83,12 +83,12 @@ class Claims:
         self._wake_leader()
 
     def remove_queue(self, queue: str) -> None:
-        """Claim no more from this queue; give back what was claimed ahead, and report ends."""
+        """Claim no more from this queue, and give back what was claimed ahead."""
         with self._lock:
             self.queues = tuple(name for name in self.queues if name != queue)
         self.core.presence.restart()
         self._give_back_ahead()
-        if not self._leading.locked():  # else a leader reports them
+        if not self.queues:  # nothing leads: the consumer is paused, closed or cut off
             self._all_reported()
 
     def drain(self) -> None:
