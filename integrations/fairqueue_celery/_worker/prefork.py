@@ -134,4 +134,4 @@ def _has_begun(job: Any) -> bool:
 def _watch_exits_again(pool: Any) -> None:
     for process in pool._pool._pool:  # noqa: SLF001
         if vars(process).get("_sentinel_poll", 0) is None:
-            del process._sentinel_poll  # Celery makes another as it registers with the loop
+            del vars(process)["_sentinel_poll"]  # Celery makes another when it joins the loop

@@ -65,7 +65,7 @@ class FollowedRequest:
         self._held.request = request = self._request
         request._eta = None  # noqa: SLF001 - the task still sees it in its own request
         expires = request.message.delivery_info.get("expires")
-        if seconds_until(expires):  # of a redelivered job: its retry expires then, too
+        if expires and seconds_until(expires):  # of a redelivered job: its retry expires then, too
             request.request_dict["expires"] = expires
         for name in FOLLOWED:
             setattr(request, name, getattr(self, name))

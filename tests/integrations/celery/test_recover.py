@@ -1,4 +1,4 @@
-"""``Consumer.recover(requeue=True)``, the same on ``redis://`` and here; a full Redis; the hub; the pool."""
+"""``Consumer.recover(requeue=True)``, as on ``redis://``; a full Redis; the hub; the pool."""
 
 from __future__ import annotations
 
