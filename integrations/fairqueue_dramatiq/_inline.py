@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
+from inspect import iscoroutinefunction, unwrap
 from typing import Any
 
+from dramatiq.asyncio import get_event_loop_thread
 from dramatiq.broker import Broker, MessageProxy
 from dramatiq.middleware import SkipMessage
 
@@ -41,7 +46,7 @@ def run_inline(broker: Broker, message: Any, core: fairqueue.FairQueue) -> None:
     try:
         broker.emit_before("process_message", run)
         with adapters.run_stand_in(message.message_id, workspace):
-            result = actor(*message.args, **message.kwargs)
+            result = _call(actor, *message.args, **message.kwargs)
     except SkipMessage:
         broker.emit_after("skip_message", run)
     except BaseException as error:
@@ -49,3 +54,12 @@ def run_inline(broker: Broker, message: Any, core: fairqueue.FairQueue) -> None:
         raise
     else:
         broker.emit_after("process_message", run, result=result)
+
+
+def _call(actor: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call an actor; an async one in an event loop of its own, unless a worker's is here."""
+    function: Any = unwrap(actor.fn, stop=iscoroutinefunction)
+    if not iscoroutinefunction(function) or get_event_loop_thread() is not None:
+        return actor(*args, **kwargs)
+    with ThreadPoolExecutor(1) as thread:  # a loop may run in this one
+        return thread.submit(copy_context().run, asyncio.run, function(*args, **kwargs)).result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import dramatiq
 import pytest
 from dramatiq.brokers.redis import RedisBroker
-from dramatiq.middleware import CurrentMessage, Middleware
+from dramatiq.middleware import AsyncIO, CurrentMessage, Middleware
 
 import fairqueue
 import fairqueue_dramatiq
@@ -114,6 +115,28 @@ def test_an_actor_runs_inline_with_the_hooks_of_a_run(
     assert ran[0][2].message_id == message.message_id
     assert seen.hooks == ["before", "after"] * 2
     assert CurrentMessage.get_current_message() is None
+
+
+def test_an_async_actor_runs_inline(server: EmbeddedServer, broker: RedisBroker) -> None:
+    """Without a worker's event loop, also where the caller is in one."""
+    ran.clear()
+
+    async def _later(text: str) -> None:
+        await asyncio.sleep(0)
+        _work(text)
+
+    broker.add_middleware(AsyncIO())
+    work = dramatiq.actor(_later, actor_name="later", broker=broker, on_unavailable="inline")
+    server.kill()
+    work.send_with_options(args=("x",), workspace="ada")
+
+    async def send() -> None:
+        work.send_with_options(args=("y",), workspace="bea")
+
+    asyncio.run(send())
+    with pytest.raises(ValueError, match="fails"):
+        work.send("fails")
+    assert [(text, name) for text, name, _ in ran[:2]] == [("x", "ada"), ("y", "bea")]
 
 
 @pytest.mark.parametrize(
