@@ -90,7 +90,7 @@ def test_a_message_that_is_sent_twice_runs_twice(broker: StubBroker, start: Star
             broker.enqueue(message)
             assert job_of(message) != "one"
             assert queue_of(broker).job(job_of(message), workspace="acme") is not None
-    start(broker)
+    start(broker, threads=1)
     wait_for(lambda: sorted(runs) == [0, 0, 0, 0, 1])
     assert options == [{}] * 5
 
