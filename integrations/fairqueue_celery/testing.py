@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from celery import states
@@ -15,16 +16,25 @@ from celery.exceptions import NotRegistered
 from kombu import pools
 
 from fairqueue import JobContext, Lease
-from fairqueue.adapters import direct_calls, end_steps, run_context
+from fairqueue.adapters import (
+    PARENT,
+    POLL_SECONDS,
+    direct_calls,
+    end_steps,
+    message_id_of,
+    run_context,
+    wake_parent,
+)
 from fairqueue.testing import Jobs, ManualClock, Run, Seconds, memory_url
 from fairqueue_celery._channel.broker import forget_broker, queue_of
 from fairqueue_celery._channel.task_queues import raw_message
 from fairqueue_celery._config.address import collect_failover_settings, read_address
 from fairqueue_celery._config.options import split_options
 from fairqueue_celery._consume.leases import FAILED
+from fairqueue_celery._worker.children import Children
 from fairqueue_celery._worker.eager import of_direct_call
 from fairqueue_celery._worker.failures import message_of
-from fairqueue_celery._worker.task import if_leased, mark_bodies
+from fairqueue_celery._worker.task import WaitsForChild, if_leased, mark_bodies
 
 OF_BROKER = ("broker_url", "broker_read_url", "broker_write_url", "broker_use_ssl")
 VARIABLES = ("CELERY_BROKER_URL", "CELERY_BROKER_READ_URL", "CELERY_BROKER_WRITE_URL")
@@ -122,6 +132,8 @@ class CeleryJobs(Jobs):
             around=if_leased,
             message_id=request["id"],
             store=lambda: self.queue.store,
+            redeliverable=bool(task.acks_late),
+            children=partial(Children, self._app),
         )
         with run_context(context):
             result, info, *_ = trace_task(task, request["id"], args, kwargs, request, app=self._app)
@@ -129,11 +141,17 @@ class CeleryJobs(Jobs):
         end_steps(context, succeeded=state == states.SUCCESS)
         error = None if info is None else info.retval
         self._end(lease, state, error, seconds())
-        self.queue.history.note(job, OUTCOMES[state], seconds(), error)
+        if PARENT in request and state in {states.SUCCESS, states.FAILURE}:
+            wake_parent(self.queue.store, request[PARENT])
         return Run(job.task, job.workspace, job.queue, args, kwargs, OUTCOMES[state], result, error)
 
     def _end(self, lease: Lease, state: str, error: Any, seconds: float) -> None:
         keeps = self.queue.settings.keep_failures
+        if isinstance(error, WaitsForChild):
+            waits = message_id_of(lease.job.id)
+            self.queue.release(lease, delay_seconds=POLL_SECONDS, seconds=seconds, waits=waits)
+            return
+        self.queue.history.note(lease.job, OUTCOMES[state], seconds, error)
         if state == states.REJECTED and error.requeue:
             self.queue.release(lease, seconds=seconds, counted=True)
         elif state == states.REJECTED or (state == states.FAILURE and keeps):

@@ -229,6 +229,7 @@ from celery.exceptions import NotRegistered, Reject
 from shop import app, whoami
 
 import fairqueue
+from fairqueue import step
 from fairqueue_celery import queue_of
 
 URL = app.conf.broker_url
@@ -251,6 +252,16 @@ def parent(tenant_id=None):
     return job.workspace, job.deliveries
 
 
+@app.task(acks_late=True)
+def summary(tenant_id=None):
+    return step.invoke("sum", add, 1, 2)
+
+
+@app.task
+def early(tenant_id=None):
+    return step.invoke("sum", add, 1, 2)
+
+
 @app.task
 def refused(requeue, tenant_id=None):
     raise Reject("no", requeue=requeue)
@@ -271,6 +282,24 @@ def test_a_job_knows_its_workspace_and_hands_it_on(fairqueue_jobs):
     result = parent.delay(tenant_id="acme")
     assert [run.workspace for run in jobs.run_until_idle()] == ["acme", "acme"]
     assert result.get() == ("acme", 1) or result.get() == ["acme", 1]
+
+
+def test_a_task_waits_for_its_child(fairqueue_jobs):
+    jobs = fairqueue_jobs(app, workspace_concurrency=1, history=10)
+    result = summary.delay(tenant_id="acme")
+    runs = jobs.run_until_idle()
+    assert [run.task.split(".")[-1] for run in runs] == ["summary", "add", "summary"]
+    assert [run.outcome for run in runs] == ["rejected", "succeeded", "succeeded"]
+    assert result.get() == 3
+    jobs.queue.history.flush()
+    assert len(jobs.queue.history.list()) == 2
+
+
+def test_an_early_acked_task_cannot_wait(fairqueue_jobs):
+    jobs = fairqueue_jobs(app)
+    early.delay(tenant_id="acme")
+    with pytest.raises(fairqueue.ConfigurationError, match="acks_late"):
+        jobs.run_until_idle()
 
 
 def test_a_rejected_job_is_a_dead_letter(fairqueue_jobs):
