@@ -44,7 +44,9 @@ from fairqueue._stores.redis.address import resolving_pool as resolving_pool
 from fairqueue._stores.redis.cluster import is_cluster as is_cluster
 from fairqueue._stores.redis.errors import remedy_of as remedy_of
 from fairqueue._stores.redis.errors import translated_redis_errors as translated_redis_errors
+from fairqueue._stores.redis.looking import CREDENTIALS as CREDENTIALS
 from fairqueue._stores.redis.looking import SOCKET_TIMEOUT_SECONDS as SOCKET_TIMEOUT_SECONDS
+from fairqueue._stores.redis.looking import load_credentials as load_credentials
 from fairqueue._stores.replies import rejected as rejected
 from fairqueue._stores.replies import released as released
 from fairqueue._stores.store import Store as Store

@@ -34,6 +34,7 @@ _STOCK_SCHEMES = {
 _CLIENT_OPTIONS = frozenset(
     {
         "client_name",
+        "credential_provider",
         "db",
         "health_check_interval",
         "master_name",

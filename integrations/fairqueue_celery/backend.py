@@ -12,7 +12,12 @@ from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
-from fairqueue.adapters import following_primary, resolving_pool
+from fairqueue.adapters import (
+    CREDENTIALS,
+    following_primary,
+    load_credentials,
+    resolving_pool,
+)
 from fairqueue_celery._config.address import Address, read_url
 from fairqueue_celery._config.options import sentinel_options
 
@@ -44,6 +49,7 @@ class FairQueueBackend(RedisBackend):
         return str(self._address.query.get("namespace", default))
 
     def _get_pool(self, **params: Any) -> Any:
+        params = load_credentials(params)  # before Celery 5.5 it is a name here
         if self._address.is_resolved:
             return self._resolving_pool(params)
         chosen = params.pop("connection_class", redis.Connection)
@@ -58,7 +64,9 @@ class FairQueueBackend(RedisBackend):
             address = address._replace(tls={"ssl_cert_reqs": "required"})
         of_one = {"host", "port", "db", "connection_class"}
         given = {n: v for n, v in params.items() if n not in of_one and v is not None and v != ""}
-        pool = resolving_pool(address.core_url(of_sentinels), self._namespace, **given)
+        of_query = {n: v for n, v in address.query.items() if n == CREDENTIALS}
+        url = address.core_url({**of_sentinels, **of_query})
+        pool = resolving_pool(url, self._namespace, **given)
         pool.connection_class = following_primary(pool.connection_class)
         return pool
 

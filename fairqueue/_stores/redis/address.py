@@ -18,6 +18,7 @@ from fairqueue._stores.redis.looking import (
     Finder,
     LookingConnection,
     LookingSSLConnection,
+    load_credentials,
 )
 from fairqueue._stores.redis.sentinel import is_sentinel, sentinel_pool
 from fairqueue.errors import ConfigurationError
@@ -140,7 +141,9 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
 def _client(url: str, tag: str) -> redis.Redis:
     if is_resolved_at_connect(url):
         return redis.Redis(connection_pool=resolving_pool(url, tag))
-    return redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
+    client = redis.Redis.from_url(url, socket_timeout=SOCKET_TIMEOUT_SECONDS)
+    load_credentials(client.connection_pool.connection_kwargs)
+    return client
 
 
 def _check_hosts(url: str) -> None:

@@ -11,7 +11,7 @@ import redis
 from redis.connection import parse_url
 from redis.crc import key_slot
 
-from fairqueue._stores.redis.looking import Address, asking_options, pool_of
+from fairqueue._stores.redis.looking import Address, asking_options, load_credentials, pool_of
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+cluster": "redis", "rediss+cluster": "rediss"}
@@ -140,7 +140,7 @@ def cluster_pool(url: str, tag: str, kind: Any = None, **changed: Any) -> Any:
     login, at, hosts = parts.netloc.rpartition("@")
     if parts.path.strip("/") not in {"", "0"}:
         raise ConfigurationError("a Redis Cluster has one database: let the URL end in /0")
-    options: dict[str, Any] = dict(parse_url(parts._replace(netloc=f"{login}{at}h").geturl()))
+    options = load_credentials(dict(parse_url(parts._replace(netloc=f"{login}{at}h").geturl())))
     for name in ("host", "port", "db"):
         options.pop(name, None)
     of_nodes = {name: value for name, value in options.items() if name != "connection_class"}

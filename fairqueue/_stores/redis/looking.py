@@ -16,9 +16,14 @@ from fairqueue._stores.redis.errors import (
     is_from_wrong_server,
     is_moved,
 )
+from fairqueue._utils import load_function
+from fairqueue.errors import ConfigurationError
 
 SOCKET_TIMEOUT_SECONDS = 5.0
 """Default, as redis-py's own since 8.0; older ones wait for ever."""
+
+CREDENTIALS = "credential_provider"
+"""The option of a URL that names a class of redis-py's credential providers."""
 
 Address = tuple[str, int]
 
@@ -30,6 +35,23 @@ def asking_options() -> dict[str, Any]:
         "socket_connect_timeout": ASK_SECONDS,
         "retry": Retry(NoBackoff(), 0),
     }
+
+
+def load_credentials(options: dict[str, Any]) -> dict[str, Any]:
+    """Replace the name of a credential provider, as kombu's URLs have it, by such a provider.
+
+    Its user and password count, not those of the URL.
+    """
+    name = options.get(CREDENTIALS)
+    if isinstance(name, str):
+        source = name if ":" in name else ":".join(name.rpartition(".")[::2])
+        provider = load_function(source, setting=CREDENTIALS)()
+        if not isinstance(provider, redis.CredentialProvider):
+            raise ConfigurationError(f"{CREDENTIALS} {name!r} is no redis.CredentialProvider")
+        options[CREDENTIALS] = provider
+        options.pop("username", None)
+        options.pop("password", None)
+    return options
 
 
 class Finder(Protocol):

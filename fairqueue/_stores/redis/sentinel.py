@@ -12,7 +12,7 @@ from redis.connection import parse_url
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from fairqueue._settings import mask_password
-from fairqueue._stores.redis.looking import Address, asking_options, pool_of
+from fairqueue._stores.redis.looking import Address, asking_options, load_credentials, pool_of
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
@@ -177,7 +177,7 @@ def sentinel_pool(url: str, kind: Any = None, **changed: Any) -> Any:
 
 
 def _parsed(url: str) -> dict[str, Any]:
-    options: dict[str, Any] = dict(parse_url(url))
+    options = load_credentials(dict(parse_url(url)))
     options.pop("host")
     options.pop("port", None)
     return options

@@ -13,9 +13,11 @@ from redis.exceptions import ResponseError
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.adapters import (
+    CREDENTIALS,
     SOCKET_TIMEOUT_SECONDS,
     following_primary,
     is_resolved_at_connect,
+    load_credentials,
     remedy_of,
     resolving_connections,
     resolving_pool,
@@ -134,6 +136,8 @@ class Channel(TaskQueues, stock.Channel):
     def _connparams(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
         params = super()._connparams(asynchronous=asynchronous)
         params.pop("virtual_host", None)
+        if name := self.connection.client.transport_options.get(CREDENTIALS):
+            params = load_credentials({**params, CREDENTIALS: name})
         if params.get("socket_timeout") is None:
             params["socket_timeout"] = SOCKET_TIMEOUT_SECONDS
         params["connection_class"] = _refusing(params["connection_class"], self.broker.core)

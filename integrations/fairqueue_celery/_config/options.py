@@ -8,9 +8,11 @@ from typing import Any
 from kombu.transport import redis as stock
 
 from fairqueue import ConfigurationError, Settings
+from fairqueue.adapters import CREDENTIALS
 
 CLIENT_OPTIONS = (
     "client_name",
+    CREDENTIALS,
     "health_check_interval",
     "socket_connect_timeout",
     "socket_keepalive",
@@ -48,6 +50,7 @@ KOMBU_OPTIONS = frozenset(
         "confirm_publish",
         "connect_retries_timeout",
         "connect_timeout",
+        CREDENTIALS,
         "errback",
         "heartbeat",
         "interval_max",
@@ -131,7 +134,7 @@ def _text(value: Any) -> str:
 
 
 def _number(name: str, value: Any) -> Any:
-    if name == "client_name" or not isinstance(value, str):
+    if name in {"client_name", CREDENTIALS} or not isinstance(value, str):
         return value
     if name == "socket_keepalive":
         return value.lower() in {"1", "true", "yes"}

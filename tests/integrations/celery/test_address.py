@@ -8,12 +8,18 @@ import sys
 from typing import Any
 
 import pytest
+import redis
+from celery.contrib.testing.worker import start_worker
 from kombu import Connection
 
 from fairqueue import ConfigurationError
+from fairqueue._stores.redis.address import client_at
+from fairqueue.testing import EmbeddedServer
 from fairqueue_celery._config.address import join_sentinels, read_address, read_url
 from fairqueue_celery._config.options import sentinel_options, split_options
 from fairqueue_celery.backend import stock_url
+from tests.integrations.celery.conftest import OpenApp
+from tests.system.ledger import wait_for
 
 
 @pytest.mark.parametrize(
@@ -244,3 +250,52 @@ def test_kombu_alone_does_not_import_celery() -> None:
         "connection.SimpleQueue('plain').put('x'); sys.exit('celery' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Login(redis.CredentialProvider):
+    """As a cloud's, whose password changes."""
+
+    def get_credentials(self) -> tuple[str, str]:
+        return "app", "secret"
+
+
+def echo(n: int) -> int:
+    return n
+
+
+class Waiting(redis.CredentialProvider):
+    """Of a server that nobody asks."""
+
+
+@pytest.mark.parametrize("address", ["h/0", "old:one@h/0"])
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+sentinel", "redis+cluster"])
+def test_a_provider_gives_user_and_password(scheme: str, address: str) -> None:
+    """On any kind of server; those in the URL do not count."""
+    where = address.replace("/0", "/mymaster/0") if "sentinel" in scheme else address
+    client = client_at(f"{scheme}://{where}?credential_provider={__name__}.Waiting")
+    options = client.connection_pool.connection_kwargs
+    assert isinstance(options["credential_provider"], Waiting)
+    assert {options.get(name) for name in ("username", "password")} == {None}
+
+
+@pytest.mark.parametrize("name", ["nowhere.Login", "os.getcwd", "Login"])
+def test_a_wrong_provider_is_named(name: str) -> None:
+    """As the setting that it is of."""
+    with pytest.raises(ConfigurationError, match=f"credential_provider.*{name.rpartition('.')[2]}"):
+        client_at(f"redis://h/0?credential_provider={name}")
+
+
+@pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning")
+def test_an_app_logs_in_with_a_provider(own_server: EmbeddedServer, open_app: OpenApp) -> None:
+    """Named as in kombu's URL: the core, kombu's own connections and the results."""
+    admin = own_server.client()
+    admin.execute_command("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all")
+    admin.execute_command("ACL", "SETUSER", "default", "off")
+    url = own_server.url.replace("unix://", "fairqueue+socket://")
+    app = open_app(f"{url}?credential_provider={__name__}:Login")
+    app.conf.result_backend = app.conf.broker_url
+    app.task(name="echo", shared=False)(echo)
+    result = app.send_task("echo", (42,))
+    with start_worker(app, perform_ping_check=False, shutdown_timeout=60):
+        assert result.get(timeout=30) == 42
+        wait_for(lambda: app.control.ping(timeout=1, limit=1))
