@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 from kombu.transport import redis as stock
@@ -73,6 +74,10 @@ class Transport(stock.Transport):
     def _check(self) -> None:
         self.broker.connect()
         self.broker.core.refuse_if_full()
+
+    def driver_version(self) -> str:
+        """Ours, as ``celery report`` shows it behind our name."""
+        return version("fairqueue")
 
     def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:  # noqa: ARG002, FBT001, FBT002
         """Several hosts in a URL, which kombu cannot read; other URLs it shows itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import subprocess
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -250,6 +251,11 @@ def test_kombu_alone_does_not_import_celery() -> None:
         "connection.SimpleQueue('plain').put('x'); sys.exit('celery' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_celery_reports_the_version(open_app: OpenApp, socket_url: str) -> None:
+    """Of fairqueue behind this name, not that of redis-py."""
+    assert f"fairqueue:{version('fairqueue')}" in open_app(socket_url).bugreport()
 
 
 class Login(redis.CredentialProvider):
