@@ -13,10 +13,13 @@ import time
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, StoreUnavailable
 
 REPLY_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|.*pidbox|celeryev\..*")
-"""Names that Celery gives to queues for replies: Redis is not asked about each again and again."""
+"""Names that Celery gives to queues for replies: Redis is not asked about each again and again.
+
+While one of several servers is away, which may know better, they are what their names say.
+"""
 
 FORGET_AFTER_SECONDS = 5.0
 MOST_REMEMBERED = 1000
@@ -71,12 +74,18 @@ class QueueKinds:
             return True
         if queue in self._replies:
             return False
-        if self._core.is_plain(queue) is False:
+        is_reply = REPLY_NAME.fullmatch(queue) is not None
+        try:
+            is_plain = self._core.is_plain(queue)
+        except StoreUnavailable:
+            if not is_reply or len(self._core.store.shards) == 1:
+                raise
+            is_plain = None
+        if is_plain is False:
             self._task_queues.add(queue)
-            return True
-        if REPLY_NAME.fullmatch(queue):
+        elif is_reply:
             self._replies.add(queue)
-        return False
+        return is_plain is False
 
 
 def _declares_task_queue(queue: str, declaration: Mapping[str, Any]) -> bool:

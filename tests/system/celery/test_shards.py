@@ -89,6 +89,16 @@ def test_a_job_of_any_server_is_revoked(wide_shop: SpreadShop, shard: int) -> No
     wait_for(lambda: wide_shop.running(workspace) == 0)
 
 
+def test_remote_control_goes_on_without_the_second_server(wide_shop: SpreadShop) -> None:
+    """Its queues are on the first; no other server is needed to know what they are."""
+    publisher = wide_shop.open("threads", 1, lease_seconds=30)
+    [worker] = wide_shop.workers
+    control = wide_shop.control(publisher, worker)
+    wide_shop.servers.nodes[1].kill()
+    active = control.inspect([worker.name], timeout=60, limit=1).active
+    assert active() == {worker.name: []}
+
+
 class Outage:
     """Jobs of both servers under way in one worker, before one of the servers dies."""
 
