@@ -64,18 +64,11 @@ class FollowedRequest:
         """Follow it; the core has held the job until its ETA, so Celery need not."""
         self._held.request = request = self._request
         request._eta = None  # noqa: SLF001 - the task still sees it in its own request
-        if self._held.lease.redelivered:
-            self._tell_expiry(request)
+        expires = request.message.delivery_info.get("expires")
+        if expires and seconds_until(expires):  # of a redelivered job: its retry expires then, too
+            request.request_dict["expires"] = expires
         for name in FOLLOWED:
             setattr(request, name, getattr(self, name))
-
-    def _tell_expiry(self, request: Any) -> None:
-        """Tell the task, whose retry expires then, too; one that was replayed later does not."""
-        body = request.message.payload
-        of_protocol_1 = body.get("expires") if isinstance(body, dict) else None
-        expires = of_protocol_1 or request.message.delivery_info.get("expires")
-        if seconds_until(expires):
-            request.request_dict["expires"] = expires
 
     def execute_using_pool(self, pool: Any, **options: Any) -> Any:
         """What the pool cannot take, because of what its producer wrote, becomes a dead letter."""

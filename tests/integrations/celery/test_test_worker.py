@@ -85,10 +85,8 @@ def test_a_replayed_job_runs_though_it_has_expired(app: Celery) -> None:
         wait_for(lambda: app.AsyncResult(result.id).state == "SUCCESS", seconds=20)
 
 
-@pytest.mark.parametrize("protocol", [2, 1])
-def test_a_redelivered_job_knows_when_it_expires(app: Celery, protocol: int) -> None:
+def test_a_redelivered_job_knows_when_it_expires(app: Celery) -> None:
     """Its retry expires then, too."""
-    app.conf.task_protocol = protocol
     seen: list[str | None] = []
 
     @app.task(name="late", bind=True, acks_late=True, shared=False)
