@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from fairqueue import FairQueue, Lease, Settings
 from fairqueue.adapters import (
@@ -103,7 +102,7 @@ class Claims:
         finish = Finish(lease.fence, seconds=self.keeper.seconds(lease.fence))
         with self._lock:
             self._claim_ahead.record(time.monotonic() - lease.received_monotonic)
-        self._report([finish])
+        self._report(finish)
         self._start_next()
 
     def ran(self, lease: Lease, outcome: str, error: object = None) -> None:
@@ -119,24 +118,25 @@ class Claims:
 
     def release(self, lease: Lease) -> None:
         """Give back a job that has not started, to the head of its lane."""
-        self._report([released(lease.fence)])
+        self._report(released(lease.fence))
         self._free_thread()
 
     def suspend(self, lease: Lease, message_id: str) -> None:
         """Give back a job whose actor waits for a child; its end brings the job back."""
         seconds = self.keeper.seconds(lease.fence)
-        how: Any = {"delay_seconds": POLL_SECONDS, "seconds": seconds, "waits": message_id}
-        self._report([released(lease.fence, **how)])
+        self._report(
+            released(lease.fence, delay_seconds=POLL_SECONDS, seconds=seconds, waits=message_id)
+        )
         self._start_next()
 
     def decline(self, lease: Lease, *, delay_seconds: float) -> None:
         """Give back a job that this worker cannot run."""
-        self._report([released(lease.fence, delay_seconds=delay_seconds, declined=True)])
+        self._report(released(lease.fence, delay_seconds=delay_seconds, declined=True))
         self._free_thread()
 
     def reject(self, lease: Lease, *, reason: str, details: str = "") -> None:
         """Move the job to the dead letters of its workspace."""
-        self._report([rejected(lease.fence, reason=reason, details=details)])
+        self._report(rejected(lease.fence, reason=reason, details=details))
         self._free_thread()
 
     def left(self, lease: Lease) -> None:
@@ -146,15 +146,14 @@ class Claims:
         if self.keeper.deadline(lease.fence) is None:
             return
         self.keeper.note_orphan(lease)
-        self._report([released(lease.fence, counted=True)])
+        self._report(released(lease.fence, counted=True))
         self._start_next()
 
-    def _report(self, finishes: Iterable[Finish]) -> None:
-        """Let the next claim report these. Their leases are renewed until then."""
-        for finish in finishes:
-            self.keeper.no_redelivery(finish.fence)  # a renewal beside the report finds it lost
-            with self._lock:
-                self._finishes.append(finish)
+    def _report(self, finish: Finish) -> None:
+        """Let the next claim report this end. The lease is renewed until then."""
+        self.keeper.no_redelivery(finish.fence)  # a renewal beside the report finds it lost
+        with self._lock:
+            self._finishes.append(finish)
 
     def _free_thread(self) -> None:
         with self._lock:
@@ -272,8 +271,7 @@ class Claims:
                 lease.job.workspace,
                 DELIVERY_RETRY_SECONDS,
             )
-            delay = DELIVERY_RETRY_SECONDS
-            self._report([released(lease.fence, delay_seconds=delay, counted=True)])
+            self._report(released(lease.fence, delay_seconds=DELIVERY_RETRY_SECONDS, counted=True))
             self._free_thread()
 
     def _wait(self, end: float, n: int) -> None:
@@ -300,7 +298,8 @@ class Claims:
         self._wake_leader()
 
     def _give_back(self, leases: Iterable[Lease]) -> None:
-        self._report(released(lease.fence) for lease in leases)
+        for lease in leases:
+            self._report(released(lease.fence))
 
     # Shutdown
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from queue import Queue
 from typing import Any
@@ -85,11 +85,11 @@ class InlineClaims(Claims):
 
     def finish(self, lease: Lease) -> None:
         """End the job, with the seconds of its run."""
-        self._report([Finish(lease.fence, seconds=self.seconds_of_run())])
+        self._report(Finish(lease.fence, seconds=self.seconds_of_run()))
 
-    def _report(self, finishes: Iterable[Finish]) -> None:
-        """Report these at once."""
-        self.core.finish(list(finishes))
+    def _report(self, finish: Finish) -> None:
+        """Report this end at once."""
+        self.core.finish([finish])
 
 
 def _ignore(_: Lease) -> None:

@@ -270,7 +270,7 @@ def echo(n: int) -> int:
 
 
 class Waiting(redis.CredentialProvider):
-    """Of a server that nobody asks."""
+    """Of a server that is never asked."""
 
 
 @pytest.mark.parametrize("address", ["h/0", "old:one@h/0"])
