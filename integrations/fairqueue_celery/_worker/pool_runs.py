@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 from celery.concurrency.solo import TaskPool as SoloPool
 
@@ -17,7 +18,8 @@ def run_is_over(pool: Any, result: Any) -> Callable[[], bool] | None:
     if future is not None:
         return future.done  # type: ignore[no-any-return]
     if hasattr(result, "_cache"):
-        return lambda: _is_over_in_prefork(result)
+        known = ref(result)
+        return lambda: _is_over_in_prefork(known())
     if isinstance(pool, SoloPool):
         return lambda: True  # it returns when the run is over
     greenlet = _newest_greenlet(pool) if result is None else result
@@ -25,7 +27,7 @@ def run_is_over(pool: Any, result: Any) -> Callable[[], bool] | None:
 
 
 def _is_over_in_prefork(result: Any) -> bool:
-    return bool(result.ready()) or result._job not in result._cache  # noqa: SLF001
+    return result is None or bool(result.ready()) or result._job not in result._cache  # noqa: SLF001
 
 
 def _newest_greenlet(pool: Any) -> Any:

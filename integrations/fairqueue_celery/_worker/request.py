@@ -215,6 +215,8 @@ class FollowedRequest:
             held.owner.took(time.monotonic() - held.held_since)
         self._broker.core.tally.steps(runs.steps(held.fence))
         self._broker.leases.end(held)
+        for name in FOLLOWED:  # no cycle is left for the garbage collector
+            self._request.__dict__.pop(name, None)
 
     def _end_when_dead(self) -> None:
         """At a hard time limit Celery fails the request first and kills the process afterwards."""
