@@ -25,6 +25,7 @@ from fairqueue_celery._config.redbeat import warn_without_url
 from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.hub import HubDriver
 from fairqueue_celery._consume.poller import Poller
+from fairqueue_celery._consume.sparing_loop import SparingLoop
 from fairqueue_celery._worker import signals
 
 
@@ -89,7 +90,7 @@ class Transport(stock.Transport):
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""
-        super().register_with_event_loop(connection, loop)
+        super().register_with_event_loop(connection, SparingLoop(loop))
         self.driver = HubDriver(loop)
         for channel in self.channels:
             if channel.claims.queues:  # it began before there was a loop

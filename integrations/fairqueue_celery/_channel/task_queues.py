@@ -13,7 +13,7 @@ from typing import Any
 
 from amqp.protocol import queue_declare_ok_t
 from kombu.transport import redis, virtual
-from kombu.utils.json import loads
+from kombu.utils.json import loads, object_hook
 
 from fairqueue import FairQueue, FairQueueError, Lease
 from fairqueue.adapters import early_seconds
@@ -34,6 +34,9 @@ BASE64 = "base64"
 METADATA = "fairqueue"
 """The message property from which a running task knows its lease."""
 
+TYPED = b"__type__"
+"""How kombu's JSON names the type of a value that JSON does not know."""
+
 
 def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> dict[str, Any]:
     """The message as its producer stored it, with this delivery's tag; ValueError if unreadable.
@@ -43,8 +46,8 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
     well before its lease ends, others unless they were withdrawn. For a traced run it has how long
     its job waited.
     """
-    raw = loads(lease.job.payload)
     job = lease.job
+    raw = loads(job.payload, object_hook=object_hook if TYPED in job.payload else None)
     try:
         properties, headers = raw["properties"], raw["headers"]
         info = properties.setdefault("delivery_info", {})
