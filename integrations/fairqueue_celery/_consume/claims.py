@@ -7,11 +7,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
-from fairqueue import FairQueue, Lease, StoreUnavailable
+from fairqueue import FairQueue, FairQueueError, Lease, StoreUnavailable
 from fairqueue.adapters import ClaimAhead, Claimed, Ending, Finish, early_seconds
+from fairqueue_celery._consume.caller import Call, Caller
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.pool import acks_at_start, is_starting, most_jobs, worker_of
@@ -37,8 +40,8 @@ MOST_PENDING = 32
 MOST_AHEAD_PER_PROCESS = 4
 """What stock Celery holds."""
 
-MOST_AHEAD_FOR_FEW = 8
-"""What a lone process may hold, so that jobs share the cost of a call."""
+MOST_AHEAD_FOR_FEW = 16
+"""What few processes may hold, so that jobs share the cost of a call."""
 
 MOST_EARLY_TASKS = 16
 """Tasks whose jobs a claim acks as it leases them: those that it had last."""
@@ -84,6 +87,10 @@ class Claims:
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
         self._early_tasks: dict[str, None] = {}  # those that Celery acks early, the newest last
         self._call_lock = threading.RLock()
+        self._call: Call | None = None
+        """The call that was begun, and whose answer was not read."""
+        self.caller: Caller | None = None
+        """Makes a call while the owner's loop goes on, if no process waits for its answer."""
         self._waiter: Any = None
         self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
         self.waiting = False
@@ -101,13 +108,13 @@ class Claims:
 
     @property
     def ahead(self) -> int:
-        """Jobs that were claimed and not delivered."""
-        return len(self._ahead)
+        """Jobs that were claimed and not delivered, and those of a call that was begun."""
+        return len(self._ahead) + (self._call.wanted if self._call else 0)
 
     @property
     def has_pending(self) -> bool:
-        """Whether endings are to be reported, or jobs were claimed ahead."""
-        return bool(self._leases.pending or self._ahead)
+        """Whether endings are to be reported, or jobs were claimed ahead, or soon will be."""
+        return bool(self._leases.pending or self.ahead)
 
     @property
     def needs_steps(self) -> bool:
@@ -137,7 +144,7 @@ class Claims:
             self._is_leaving = True
 
     def _leave(self) -> None:
-        self._is_leaving = False
+        self._is_leaving = self._call is not None  # what it brings goes back, too
         self.stop_waiting()
         self._give_back(lambda lease: lease.job.queue not in self.queues)
 
@@ -180,7 +187,11 @@ class Claims:
         with self._call_lock:
             delivered = self._deliver_ahead(most)
             if not (delivered and self.is_written_later) and self._call_is_due():
-                seconds = self._call()
+                self._begin_call()
+            if self._call is not None and self._call.over_since:
+                seconds = self._end_call()
+                if self._is_leaving:
+                    self._leave()
                 delivered += self._deliver_ahead(None if most is None else most - delivered)
                 if seconds is not None and self.queues:
                     self._wait(seconds, is_later=self.is_written_later and delivered > 0)
@@ -220,7 +231,7 @@ class Claims:
         So a job that has begun never runs again, whatever becomes of this process. The first job of
         a task needs this call; a claim acks later ones as it leases them.
         """
-        acks = self._acks() if self._ahead and self._free() > 0 else ()
+        acks = self._acks() if self._ahead and self._free() > 0 and self._call is None else ()
         if not acks:
             return False
         try:
@@ -260,7 +271,11 @@ class Claims:
         most = most_ahead(processes)
         return self._claim_ahead.wanted(processes, free, len(self._ahead), at_most=most)
 
+    # Calls
+
     def _call_is_due(self) -> bool:
+        if self._call is not None:
+            return False
         return self._overfull or self._endings_are_due() or self._is_hungry()
 
     def _endings_are_due(self) -> bool:
@@ -278,45 +293,52 @@ class Claims:
     def _is_hungry(self) -> bool:
         if self.waiting:
             return False
-        room = self._room()
-        wanted = self._wanted(room)
-        if room[1] > 0 and not self._ahead:
-            return wanted > 0
-        return wanted > 0 and wanted >= len(self._ahead)
-
-    def _call(self) -> float | None:
-        """Finish and claim; return for how long to wait if there were fewer jobs than wanted."""
         wanted = self._wanted()
-        claimed = self._claim(wanted)
+        return wanted > 0 and wanted >= 2 * len(self._ahead)
+
+    def _begin_call(self) -> None:
+        wanted, finishes, acks = self._wanted(), self._leases.take(), self._acks()
+        make = partial(
+            self._core.claim,
+            tuple(self.queues),
+            wanted,
+            finishes=(*finishes, *acks),
+            has_waiter=True,
+            acks_early=tuple(self._early_tasks),
+        )
+        if not self.queues:
+            make = partial(self._finish, finishes)
+        self._overfull = False
+        self._call = Call(make, wanted, finishes, acks)
+        if self.caller is not None and (self._ahead or self._free() <= 0):
+            self.caller.make(self._call)
+        else:
+            self._call.run()
+
+    def _finish(self, finishes: tuple[Finish, ...]) -> Claimed:
+        return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
+
+    def _end_call(self) -> float | None:
+        """Read the answer; return for how long to wait if there were fewer jobs than wanted."""
+        call, self._call = cast("Call", self._call), None
+        if call.claimed is None:
+            self._leases.put_back(call.finishes)
+            self._overfull = True  # a wake-up that led to it is not lost
+            raise cast("BaseException", call.error)
+        claimed = call.claimed
+        self._acked(call.acks, claimed.lost)
+        self._leases.confirm(call.finishes, claimed.lost - {ack.fence for ack in call.acks})
         if claimed.leases and self.waiting:  # no token: an ending let a waiting job run
             self._frees_work_until = time.monotonic() + FREES_WORK_SECONDS
-        self._overfull = False
         self._ahead += [
             Waiting(each, self._acks_early(each), each.acked_early) for each in claimed.leases
         ]
-        return claimed.wait_seconds if len(claimed.leases) < wanted else None
-
-    def _claim(self, wanted: int) -> Claimed:
-        finishes, acks = self._leases.take(), self._acks()
-        try:
-            if not self.queues:
-                return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
-            claimed = self._core.claim(
-                self.queues,
-                wanted,
-                finishes=(*finishes, *acks),
-                has_waiter=True,
-                acks_early=tuple(self._early_tasks),
-            )
-        except BaseException:
-            self._leases.put_back(finishes)
-            raise
-        self._acked(acks, claimed.lost)
-        self._leases.confirm(finishes, claimed.lost - {ack.fence for ack in acks})
-        return claimed
+        return claimed.wait_seconds if len(claimed.leases) < call.wanted else None
 
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
+        if self._call is not None:
+            return 0.0 if self._call.over_since else None  # the caller tells
         if self._is_leaving or self._unarmed is not None or self._call_is_due():
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
         if self._leases.pending:
@@ -379,6 +401,10 @@ class Claims:
 
     def give_back_stale(self) -> None:
         """Give back what was claimed ahead and could not start soon after all."""
+        with self._call_lock:
+            over_since = self._call.over_since if self._call is not None else None
+            if over_since and over_since + self._claim_ahead.hold_seconds < time.monotonic():
+                self._end_call()  # the event loop stands still
         if self._ahead and self._claim_ahead.is_stale(self._ahead[0].lease):
             self._give_back(lambda _: True)
 
@@ -392,4 +418,9 @@ class Claims:
         """Take no more jobs; give back what did not start."""
         self.changed = None
         self.queues.clear()
+        with self._call_lock:
+            if self._call is not None:
+                self._call.wait()
+                with suppress(FairQueueError):  # the next call repeats it, and raises that, too
+                    self._end_call()
         self._leave()

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any
 
+from fairqueue_celery._consume.caller import Caller
 from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease
@@ -39,6 +40,7 @@ class HubDriver:
         os.set_blocking(self._pipe_reader, False)
         os.set_blocking(self._pipe_writer, False)
         hub.add_reader(self._pipe_reader, self._woken)
+        self._caller = Caller(self._end_poll)
 
     def drive(self, claims: Claims) -> None:
         """Step these claims too."""
@@ -47,6 +49,7 @@ class HubDriver:
         claims.changed = self._changed
         claims.closing = self._unwatch
         claims.is_written_later = True
+        claims.caller = self._caller
         self._schedule(0.0)
 
     # Scheduling
@@ -60,8 +63,9 @@ class HubDriver:
         elif held.owner is None or held.owner not in self._claims:
             self._schedule(0.0)
         else:  # deliver to the process that is free now
-            delivered = held.owner.deliver_next()
-            self._schedule(held.owner.due_in() or 0.0, delivered=delivered)
+            delivered, due = held.owner.deliver_next(), held.owner.due_in()
+            if due is not None:
+                self._schedule(due, delivered=delivered)
 
     def _end_poll(self) -> None:
         with contextlib.suppress(OSError):  # full, so the loop will wake; or closed
@@ -132,7 +136,7 @@ class HubDriver:
         """Let go of the loop."""
         for claims in self._claims:
             claims.changed = claims.closing = None
-            claims.is_written_later = False
+            claims.is_written_later, claims.caller = False, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

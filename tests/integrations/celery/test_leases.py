@@ -292,8 +292,11 @@ def test_a_job_whose_early_ack_is_owed_does_not_start(
 
             away.setattr(engines[1], "_run", refuse)
             away.setattr(engines[1], "command", refuse)
-            assert len(claims._claim(1).leases) == 1
-            assert claims._ahead[0].needs_ack
+            away.setattr(claims, "_wanted", lambda: 1)
+            away.setattr(claims, "_acks_early", lambda _: True)
+            claims._begin_call()
+            claims._end_call()
+            assert [waiting.needs_ack for waiting in claims._ahead] == [True, True]
             away.setattr(claims, "_free", lambda: 1)
             claims._ack_ahead()
             assert claims.ahead == 0
