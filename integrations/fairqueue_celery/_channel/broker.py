@@ -123,7 +123,7 @@ class Broker:
         if leases.pending and time.monotonic() - leases.pending_since > FLUSH_AFTER_SECONDS:
             leases.flush()
         waits = leases.pending or self.dying
-        return bool(waits or any(claims.ahead for claims in self._claims))
+        return bool(waits or any(claims.has_pending for claims in self._claims))
 
     def _end_dead_runs(self) -> None:
         for held, pid in list(self.dying):

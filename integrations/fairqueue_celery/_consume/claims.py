@@ -100,7 +100,7 @@ class Claims:
         self._unarmed: float | None = None  # seconds of a wait that the next step begins
         self._overfull = False
         self._frees_work_until = 0.0
-        self._is_leaving = False
+        self._is_leaving = self._is_delivering = False
         self.changed: Callable[[HeldLease], None] | None = None
         """Called, from any thread, when a job was acked or given back, or its run has ended."""
         self.closing: Callable[[int], None] | None = None
@@ -108,13 +108,13 @@ class Claims:
 
     @property
     def ahead(self) -> int:
-        """Jobs that were claimed and not delivered, and those of a call that was begun."""
-        return len(self._ahead) + (self._call.wanted if self._call else 0)
+        """Jobs that were claimed and not delivered."""
+        return len(self._ahead)
 
     @property
     def has_pending(self) -> bool:
-        """Whether endings are to be reported, or jobs were claimed ahead, or soon will be."""
-        return bool(self._leases.pending or self.ahead)
+        """Whether endings are to be reported, jobs were claimed ahead, or a call was begun."""
+        return bool(self._leases.pending or self._ahead or self._call is not None)
 
     @property
     def needs_steps(self) -> bool:
@@ -184,18 +184,19 @@ class Claims:
             self._end_runs()
         if self.waiting:
             self._look_at_wait()
+        delivered = self._deliver_ahead(most)
         with self._call_lock:
-            delivered = self._deliver_ahead(most)
             if not (delivered and self.is_written_later) and self._call_is_due():
                 self._begin_call()
-            if self._call is not None and self._call.over_since:
-                seconds = self._end_call()
-                if self._is_leaving:
-                    self._leave()
-                delivered += self._deliver_ahead(None if most is None else most - delivered)
-                if seconds is not None and self.queues:
-                    self._wait(seconds, is_later=self.is_written_later and delivered > 0)
-            return delivered > 0
+            is_over = self._call is not None and self._call.over_since is not None
+            seconds = self._end_call() if is_over else None
+            if is_over and self._is_leaving:
+                self._leave()
+        if is_over:
+            delivered += self._deliver_ahead(None if most is None else most - delivered)
+        if seconds is not None and self.queues:
+            self._wait(seconds, is_later=self.is_written_later and delivered > 0)
+        return delivered > 0
 
     def _end_runs(self) -> None:
         """End what was cancelled, is lost and will be redelivered, or is not in the pool."""
@@ -216,11 +217,17 @@ class Claims:
 
     def deliver_next(self) -> bool:
         """Deliver a job that was claimed ahead, if a process is free; one that needs no ack now."""
+        if self._is_delivering:
+            return False  # a solo pool runs a job inside: what follows would run inside that
         with self._call_lock:  # the flusher's thread may give it back meanwhile
             if not self._ahead or self._free() <= 0 or self._ahead[0].needs_ack:
                 return False
             waiting = self._ahead.popleft()
-        self._channel.deliver(waiting.lease, acked_early=waiting.is_acked)
+        self._is_delivering = True
+        try:
+            self._channel.deliver(waiting.lease, acked_early=waiting.is_acked)
+        finally:
+            self._is_delivering = False
         return True
 
     # Early acks
@@ -231,15 +238,17 @@ class Claims:
         So a job that has begun never runs again, whatever becomes of this process. The first job of
         a task needs this call; a claim acks later ones as it leases them.
         """
-        acks = self._acks() if self._ahead and self._free() > 0 and self._call is None else ()
-        if not acks:
-            return False
-        try:
-            self._acked(acks, self._core.finish(acks))
-        except StoreUnavailable:  # one of several servers is away; else this raises it again
-            fences = {ack.fence for ack in acks}
-            self._give_back(lambda lease: lease.fence in fences)
-        return True
+        with self._call_lock:
+            is_due = bool(self._ahead) and self._call is None and self._free() > 0
+            acks = self._acks() if is_due else ()
+            if not acks:
+                return False
+            try:
+                self._acked(acks, self._core.finish(acks))
+            except StoreUnavailable:  # one of several servers is away; else this raises it again
+                fences = {ack.fence for ack in acks}
+                self._give_back(lambda lease: lease.fence in fences)
+            return True
 
     def _acks(self) -> tuple[Finish, ...]:
         needing = [each.lease.fence for each in self._ahead if each.needs_ack]
@@ -263,11 +272,11 @@ class Claims:
                 del self._early_tasks[next(iter(self._early_tasks))]
         return is_early
 
-    def _wanted(self, room: tuple[int, int] | None = None) -> int:
+    def _wanted(self) -> int:
         """How many jobs to claim now."""
         if not self.queues:
             return 0
-        processes, free = room or self._room()
+        processes, free = self._room()
         most = most_ahead(processes)
         return self._claim_ahead.wanted(processes, free, len(self._ahead), at_most=most)
 
@@ -337,8 +346,8 @@ class Claims:
 
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
-        if self._call is not None:
-            return 0.0 if self._call.over_since else None  # the caller tells
+        if (call := self._call) is not None:
+            return None if call.over_since is None else 0.0  # the caller tells
         if self._is_leaving or self._unarmed is not None or self._call_is_due():
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
         if self._leases.pending:
@@ -402,8 +411,9 @@ class Claims:
     def give_back_stale(self) -> None:
         """Give back what was claimed ahead and could not start soon after all."""
         with self._call_lock:
-            over_since = self._call.over_since if self._call is not None else None
-            if over_since and over_since + self._claim_ahead.hold_seconds < time.monotonic():
+            over_since = None if self._call is None else self._call.over_since
+            until = time.monotonic() - self._claim_ahead.hold_seconds
+            if over_since is not None and over_since < until:
                 self._end_call()  # the event loop stands still
         if self._ahead and self._claim_ahead.is_stale(self._ahead[0].lease):
             self._give_back(lambda _: True)

@@ -36,9 +36,10 @@ class HubDriver:
         self._timer: Any = None
         self._due = self._written_by = 0.0
         self._readers: dict[int, Claims] = {}
-        self._pipe_reader, self._pipe_writer = os.pipe()
+        self._pipe_reader, writer = os.pipe()
         os.set_blocking(self._pipe_reader, False)
-        os.set_blocking(self._pipe_writer, False)
+        os.set_blocking(writer, False)
+        self._pipe_writer = os.fdopen(writer, "wb", buffering=0)
         hub.add_reader(self._pipe_reader, self._woken)
         self._caller = Caller(self._end_poll)
 
@@ -68,8 +69,8 @@ class HubDriver:
                 self._schedule(due, delivered=delivered)
 
     def _end_poll(self) -> None:
-        with contextlib.suppress(OSError):  # full, so the loop will wake; or closed
-            os.write(self._pipe_writer, b"!")
+        with contextlib.suppress(OSError, ValueError):  # closed: its number may be another's by now
+            self._pipe_writer.write(b"!")  # where it is full, the loop will wake
 
     def _woken(self, *_: object) -> None:
         os.read(self._pipe_reader, 4096)
@@ -145,4 +146,4 @@ class HubDriver:
         self._readers.clear()
         self._claims.clear()
         os.close(self._pipe_reader)
-        os.close(self._pipe_writer)
+        self._pipe_writer.close()

@@ -94,6 +94,19 @@ def test_solo_reports_its_endings(shop: Any) -> None:
     shop.ledger.wait("end", 2)
 
 
+def test_solo_gives_back_what_it_claimed_ahead(shop: Any) -> None:
+    """Short jobs are claimed ahead; while a long one keeps the loop, those behind it go back."""
+    url = shop.url()
+    publisher = shop.publisher(url)
+    for n in range(80):
+        publisher.send("work_late", n, kwargs={"seconds": 3.0 if n == 60 else 0}, workspace="ada")
+    shop.worker("-P", "solo", "-c", "1", url=url)
+    shop.ledger.wait("start", 1, n=60)
+    wait_for(lambda: shop.running("ada") == 1, seconds=2)
+    assert len(shop.ledger.lines("start")) == 61
+    shop.ledger.wait("end", 80)
+
+
 def test_stock_options_and_one_url_for_results(shop: Any) -> None:
     """An app that sets visibility_timeout and other stock options runs unchanged."""
     url = shop.url()
