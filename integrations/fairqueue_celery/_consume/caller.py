@@ -28,6 +28,8 @@ class Call:
     acks: tuple[Finish, ...]
     claimed: Claimed | None = None
     error: BaseException | None = None
+    is_elsewhere: bool = False
+    """Another thread makes it."""
     over_since: float | None = None
     """By the monotonic clock; None: there is no answer yet."""
 
@@ -40,8 +42,9 @@ class Call:
             self.claimed = self.make()
         except BaseException as error:  # noqa: BLE001 - it is raised where the answer is read
             self.error = error
-        self.over_since = time.monotonic()
-        self._is_over.set()
+        finally:
+            self.over_since = time.monotonic()
+            self._is_over.set()
 
     def wait(self) -> None:
         """Wait until it is over, which the time-outs of its connection bound."""
@@ -66,6 +69,7 @@ class Caller:
                     self._runs = True
             if self._runs:
                 self._calls.put(call)
+                call.is_elsewhere = True
                 return
         call.run()
 

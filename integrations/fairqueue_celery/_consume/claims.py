@@ -179,7 +179,8 @@ class Claims:
         """Do what is due: deliver (``most`` jobs at most), finish, claim. True: it delivered."""
         if self._is_leaving:
             self._leave()
-        self._core.endings.flush()
+        if self._call is None:  # else it would wait for the call
+            self._core.endings.flush()
         if self.pool is not self:  # a consumer runs nothing that could be ended
             self._end_runs()
         if self.waiting:
@@ -217,10 +218,10 @@ class Claims:
 
     def deliver_next(self) -> bool:
         """Deliver a job that was claimed ahead, if a process is free; one that needs no ack now."""
-        if self._is_delivering:
+        if self._is_delivering and self.pool is not self:
             return False  # a solo pool runs a job inside: what follows would run inside that
         with self._call_lock:  # the flusher's thread may give it back meanwhile
-            if not self._ahead or self._free() <= 0 or self._ahead[0].needs_ack:
+            if not self._can_deliver():
                 return False
             waiting = self._ahead.popleft()
         self._is_delivering = True
@@ -229,6 +230,10 @@ class Claims:
         finally:
             self._is_delivering = False
         return True
+
+    def _can_deliver(self) -> bool:
+        ahead = self._ahead
+        return bool(ahead) and self._free() > 0 and not ahead[0].needs_ack
 
     # Early acks
 
@@ -318,11 +323,17 @@ class Claims:
         if not self.queues:
             make = partial(self._finish, finishes)
         self._overfull = False
-        self._call = Call(make, wanted, finishes, acks)
-        if self.caller is not None and (self._ahead or self._free() <= 0):
-            self.caller.make(self._call)
-        else:
-            self._call.run()
+        self._call = call = Call(make, wanted, finishes, acks)
+        try:
+            if self.caller is not None and (self._ahead or self._free() <= 0):
+                self.caller.make(call)
+            else:
+                call.run()
+        except BaseException:  # a signal's, or a time-out's
+            if not call.is_elsewhere and call.claimed is None:
+                self._call = None
+                self._leases.put_back(finishes)
+            raise
 
     def _finish(self, finishes: tuple[Finish, ...]) -> Claimed:
         return Claimed((), self._core.finish(finishes) if finishes else frozenset(), 0.0)
@@ -347,7 +358,8 @@ class Claims:
     def due_in(self) -> float | None:
         """Seconds until the next step, if nothing else happens; None: no step is due."""
         if (call := self._call) is not None:
-            return None if call.over_since is None else 0.0  # the caller tells
+            is_due = call.over_since is not None or self._can_deliver()
+            return 0.0 if is_due else None  # the caller tells
         if self._is_leaving or self._unarmed is not None or self._call_is_due():
             return 0.0  # what was delivered may not have stayed: it was revoked, or declined
         if self._leases.pending:
@@ -393,7 +405,7 @@ class Claims:
         """The wait is over. Even a busy consumer claims: the wake-up may be meant for another."""
         if self.waiting:
             self.waiting = False
-            self._overfull = self._waiter.collect()
+            self._overfull |= self._waiter.collect()
 
     def stop_waiting(self) -> None:
         """End the wait; a wake-up that came meanwhile is passed on."""
@@ -415,8 +427,8 @@ class Claims:
             until = time.monotonic() - self._claim_ahead.hold_seconds
             if over_since is not None and over_since < until:
                 self._end_call()  # the event loop stands still
-        if self._ahead and self._claim_ahead.is_stale(self._ahead[0].lease):
-            self._give_back(lambda _: True)
+            if self._ahead and self._claim_ahead.is_stale(self._ahead[0].lease):
+                self._give_back(lambda _: True)
 
     def _give_back(self, which: Callable[[Lease], bool]) -> None:
         with self._call_lock:  # the flusher's thread comes here, too
@@ -429,7 +441,7 @@ class Claims:
         self.changed = None
         self.queues.clear()
         with self._call_lock:
-            if self._call is not None:
+            if self._call is not None and self._call.is_elsewhere:  # else this interrupts it
                 self._call.wait()
                 with suppress(FairQueueError):  # the next call repeats it, and raises that, too
                     self._end_call()

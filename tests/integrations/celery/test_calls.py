@@ -15,7 +15,7 @@ from fairqueue.adapters import Claimed
 from fairqueue_celery._consume import caller as callers
 from fairqueue_celery._consume import claims as claims_module
 from fairqueue_celery._consume.caller import Call, Caller
-from fairqueue_celery._consume.claims import Claims
+from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
 from fairqueue_celery._consume.held_lease import Verdict
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.sparing_loop import ADD_AGAIN_SECONDS, SparingLoop
@@ -181,6 +181,69 @@ def test_the_loop_calls_where_there_is_no_thread(loop: Loop) -> None:
     with out_of_threads():
         loop.begin_a_call(answers=True)
     assert loop.asked == [threading.get_ident()] * 2
+
+
+def test_a_process_that_is_free_at_once_gets_the_next_job(loop: Loop) -> None:
+    """A revoked job frees it inside its delivery: a step is due though a call is under way."""
+    loop.step()
+    loop.answers.clear()
+    loop.end_one()
+    loop._leases.pending_since -= HOLD_BACK_SECONDS
+    loop.step()
+    wait_for(lambda: len(loop.asked) == 2, seconds=10)
+    loop._is_delivering = True
+    loop.end_one()
+    loop._is_delivering = False
+    assert (len(loop.delivered), loop.due_in()) == (1, 0)
+    loop.step()
+    assert (len(loop.delivered), loop.due_in()) == (2, None)
+
+
+def test_a_channel_that_closes_inside_a_call_does_not_wait_for_it(
+    core: FairQueue, loop: Loop
+) -> None:
+    """As in a handler of a signal: what the call brings goes back."""
+    claim = loop._claim
+
+    def interrupted(*args: Any, **how: Any) -> Any:
+        loop.close()
+        return claim(*args, **how)
+
+    loop._claim = interrupted
+    loop.step()
+    loop._leases.flush()
+    assert (loop.ahead, loop.delivered, depths(core)) == (0, [], (12, 0))
+
+
+def test_a_call_that_is_interrupted_before_it_begins_is_forgotten(
+    core: FairQueue, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C as its thread starts: the next call tells the ends."""
+    loop.step()
+    with monkeypatch.context() as interrupted:
+
+        def stop(_: object) -> None:
+            raise KeyboardInterrupt
+
+        interrupted.setattr(threading.Thread, "start", stop)
+        with pytest.raises(KeyboardInterrupt):
+            loop.begin_a_call(answers=True)
+    assert (loop._leases.pending, loop.due_in()) == (3, 0)
+    loop.caller = None
+    loop.step()
+    assert (loop._leases.pending, depths(core)) == (0, (3, 6))
+
+
+def test_a_wake_up_beside_a_call_is_not_lost(loop: Loop) -> None:
+    """The wait after it may end without another."""
+    woken = [False, True]
+    loop._waiter = SimpleNamespace(collect=woken.pop, close=lambda: None)
+    for _ in range(2):
+        loop.waiting = True
+        loop.wake()
+    assert loop._overfull
+    loop.step()
+    assert not loop._overfull
 
 
 def test_its_thread_ends_while_no_call_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,23 @@ def test_an_error_of_a_consumers_callback_is_raised_and_its_message_comes_again(
     assert not list(core.dead.list())
 
 
+def test_a_callback_may_wait_for_the_next_message(connection: Connection, queue: Queue) -> None:
+    """A script that has acked one drains another of the same connection, as on redis://."""
+    connection.default_channel.claims.took(0.0001)  # jobs are short: several are claimed at once
+    fill(connection, queue, 8)
+    got: list[Any] = []
+
+    def receive(body: Any, message: Any) -> None:
+        message.ack()
+        got.append(body["n"])
+        if len(got) < 8:
+            connection.drain_events(timeout=5)
+
+    with Consumer(connection, [queue], callbacks=[receive]):
+        connection.drain_events(timeout=5)
+    assert got == list(range(8))
+
+
 def test_without_a_prefetch_count_the_unacked_are_bounded(
     connection: Connection, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
