@@ -28,8 +28,8 @@ class Call:
     acks: tuple[Finish, ...]
     claimed: Claimed | None = None
     error: BaseException | None = None
-    is_elsewhere: bool = False
-    """Another thread makes it."""
+    is_in_thread: bool = False
+    """The caller's thread makes it."""
     over_since: float | None = None
     """By the monotonic clock; None: there is no answer yet."""
 
@@ -69,7 +69,7 @@ class Caller:
                     self._runs = True
             if self._runs:
                 self._calls.put(call)
-                call.is_elsewhere = True
+                call.is_in_thread = True
                 return
         call.run()
 

@@ -90,13 +90,11 @@ class Claims:
         self._call: Call | None = None
         """The call that was begun, and whose answer was not read."""
         self.caller: Caller | None = None
-        """Makes a call while the owner's loop goes on, if no process waits for its answer."""
+        """Of an owner with an event loop: makes the calls for which no process waits."""
         self._waiter: Any = None
         self._watched: int | None = None  # the descriptor by which its owner may watch the waiter
         self.waiting = False
         """The store had no job for us: claim again when the waiter's time is up."""
-        self.is_written_later = False
-        """The pool gets what a step delivers after the step, and Redis is asked after that."""
         self._unarmed: float | None = None  # seconds of a wait that the next step begins
         self._overfull = False
         self._frees_work_until = 0.0
@@ -120,6 +118,11 @@ class Claims:
     def needs_steps(self) -> bool:
         """Whether it takes jobs, or has to give back what a removed queue's claims left."""
         return bool(self.queues) or self._is_leaving
+
+    @property
+    def is_written_later(self) -> bool:
+        """The event loop writes what a step delivers after the step, and then asks Redis."""
+        return self.caller is not None
 
     # Queues
 
@@ -311,17 +314,18 @@ class Claims:
         return wanted > 0 and wanted >= 2 * len(self._ahead)
 
     def _begin_call(self) -> None:
+        """Finish and claim; in the caller's thread if no process waits for the answer."""
         wanted, finishes, acks = self._wanted(), self._leases.take(), self._acks()
-        make = partial(
-            self._core.claim,
-            tuple(self.queues),
-            wanted,
-            finishes=(*finishes, *acks),
-            has_waiter=True,
-            acks_early=tuple(self._early_tasks),
-        )
-        if not self.queues:
-            make = partial(self._finish, finishes)
+        make = partial(self._finish, finishes)
+        if self.queues:
+            make = partial(
+                self._core.claim,
+                tuple(self.queues),
+                wanted,
+                finishes=(*finishes, *acks),
+                has_waiter=True,
+                acks_early=tuple(self._early_tasks),
+            )
         self._overfull = False
         self._call = call = Call(make, wanted, finishes, acks)
         try:
@@ -330,7 +334,7 @@ class Claims:
             else:
                 call.run()
         except BaseException:  # a signal's, or a time-out's
-            if not call.is_elsewhere and call.claimed is None:
+            if not call.is_in_thread and call.claimed is None:
                 self._call = None
                 self._leases.put_back(finishes)
             raise
@@ -441,7 +445,7 @@ class Claims:
         self.changed = None
         self.queues.clear()
         with self._call_lock:
-            if self._call is not None and self._call.is_elsewhere:  # else this interrupts it
+            if self._call is not None and self._call.is_in_thread:  # else this interrupts it
                 self._call.wait()
                 with suppress(FairQueueError):  # the next call repeats it, and raises that, too
                     self._end_call()

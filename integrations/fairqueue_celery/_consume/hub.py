@@ -49,7 +49,6 @@ class HubDriver:
             self._claims.append(claims)
         claims.changed = self._changed
         claims.closing = self._unwatch
-        claims.is_written_later = True
         claims.caller = self._caller
         self._schedule(0.0)
 
@@ -69,8 +68,8 @@ class HubDriver:
                 self._schedule(due, delivered=delivered)
 
     def _end_poll(self) -> None:
-        with contextlib.suppress(OSError, ValueError):  # closed: its number may be another's by now
-            self._pipe_writer.write(b"!")  # where it is full, the loop will wake
+        with contextlib.suppress(OSError, ValueError):  # a closed file writes to no other's number
+            self._pipe_writer.write(b"!")  # if the pipe is full, the loop wakes anyway
 
     def _woken(self, *_: object) -> None:
         os.read(self._pipe_reader, 4096)
@@ -137,7 +136,7 @@ class HubDriver:
         """Let go of the loop."""
         for claims in self._claims:
             claims.changed = claims.closing = None
-            claims.is_written_later, claims.caller = False, None
+            claims.caller = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

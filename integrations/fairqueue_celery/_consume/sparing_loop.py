@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 ADD_AGAIN_SECONDS = 1.0
-"""A client of redis-py that connects again may get the same descriptor, and tells nobody."""
+"""After a silent reconnect of redis-py the same number is another socket, which is not polled."""
 
 
 class SparingLoop:

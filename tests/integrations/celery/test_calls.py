@@ -34,7 +34,7 @@ class Loop(Claims):
         super().__init__(core, HeldLeases(core), SimpleNamespace(deliver=self.deliver))
         self.told, self.answers, self.asked = threading.Event(), threading.Event(), list[int]()
         self.answers.set()
-        self.caller, self.is_written_later = Caller(self.told.set), True
+        self.caller = Caller(self.told.set)
         self.queues = ["q"]
         self.delivered: list[Any] = []
         self.took(SHORT_SECONDS)  # so jobs are claimed ahead
