@@ -15,13 +15,14 @@ from fairqueue._threads import (
     RENEWALS_PER_LEASE,
     TIMEOUTS_PER_LEASE,
     has_greenlets,
+    in_forked_children,
     native_event,
     native_lock,
     renew_until,
     start_native,
 )
 from fairqueue._types import Lease
-from fairqueue._utils import Throttle, this_process
+from fairqueue._utils import Throttle
 from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.keeper")
@@ -97,18 +98,14 @@ class LeaseKeeper:
         self._early_seconds = early_seconds(self._lease_seconds)
         self._log_throttle = Throttle(LOG_EVERY_SECONDS)
         self._reset()
+        _keepers.add(self)
 
     def _reset(self) -> None:
-        self._pid = this_process.pid
+        """Hold nothing, as in a forked child: its parent's leases and lock are not its own."""
         self._lock = native_lock()
         self._held: dict[int, _HeldLease] = {}
         self._stopped: threading.Event | None = None
         self._idle_beats = 0
-
-    def _check_fork(self) -> None:
-        """A forked child starts over: its parent's leases and lock are not its own."""
-        if self._pid != this_process.pid:
-            self._reset()
 
     def hold(self, lease: Lease, *, redeliver: bool = True, deadline: float | None = None) -> None:
         """Renew this lease until :meth:`forget`; start the threads if necessary.
@@ -116,7 +113,6 @@ class LeaseKeeper:
         ``redeliver`` False: the job was acked early and may outlive its lease. ``deadline``: the
         lease was renewed before, and ends then.
         """
-        self._check_fork()
         deadline = deadline or lease.received_monotonic + lease.lease_seconds
         with self._lock:
             self._held[lease.fence] = _HeldLease(lease, deadline, redeliver)
@@ -182,14 +178,12 @@ class LeaseKeeper:
 
     def forget(self, fence: int) -> None:
         """Stop renewing this lease; unknown fences are ignored."""
-        self._check_fork()
         with self._lock:
             self._held.pop(fence, None)
             self._deadlines.pop(fence, None)
 
     def start(self) -> None:
         """Start the threads if this process has none; :meth:`hold` calls it."""
-        self._check_fork()
         with self._lock:
             if self._stopped is not None:
                 return
@@ -204,7 +198,6 @@ class LeaseKeeper:
 
     def stop(self) -> None:
         """Stop the threads; leases that are still held will expire."""
-        self._check_fork()
         with self._lock:
             stopped, self._stopped = self._stopped, None
         if stopped is not None:
@@ -354,3 +347,6 @@ class LeaseKeeper:
             callback(lease)
         except Exception:
             log.exception("could not stop job %r: it may run to its end", lease.job.id)
+
+
+_keepers = in_forked_children(LeaseKeeper._reset)  # noqa: SLF001 - its own module's
