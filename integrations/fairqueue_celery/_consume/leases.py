@@ -179,8 +179,10 @@ class HeldLeases:
             held.reason = reason or held.reason
             if held.request is None or held.started is None:
                 self._mark_ended(held)  # nothing runs that could end
+            is_known = verdict is Verdict.ACK and held.acked_early and not held.ended
             self._settle(held)
-        self._changed(held)
+        if not is_known:  # else the store has it
+            self._changed(held)
         return True
 
     # Settling

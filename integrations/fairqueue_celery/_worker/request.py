@@ -170,10 +170,10 @@ class FollowedRequest:
 
     def _count(self, outcome: str, error: Any = None) -> None:
         """Count a run, in every pool: children have nothing to count."""
-        core, held = self._broker.core, self._held
+        core, job, seconds = self._broker.core, self._held.lease.job, self._held.seconds()
         if outcome not in GIVEN_UP:
-            core.tally.ran(held.lease.job, outcome, held.seconds())
-        core.history.note(held.lease.job, outcome, held.seconds(), error)
+            core.tally.ran(job, outcome, seconds)
+        core.history.note(job, outcome, seconds, error)
 
     def _is_to_be_kept(self, error: Any) -> bool:
         """It ends the task, with an error that no retry follows."""

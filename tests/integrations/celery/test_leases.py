@@ -77,18 +77,22 @@ def test_an_end_waits_for_its_ack(core: FairQueue, leases: HeldLeases, held: Hel
 def test_an_early_ack_that_the_store_has_is_not_sent_again(
     core: FairQueue, leases: HeldLeases
 ) -> None:
-    """Only the end is reported; a run that did not begin after all goes back."""
+    """Only the end is reported, and steps the loop; a run that did not begin goes back."""
+    steps = list[HeldLease]()
+    owner: Any = SimpleNamespace(changed=steps.append)
     core.publish(b"", queue="q", workspace="ada")
     for begins in (False, True):
         [lease] = core.claim(["q"]).leases
         core.finish([Finish(lease.fence, Ending.ACK_EARLY)])
-        held = leases.hold(lease, None, "pool", acked_early=True)
+        held = leases.hold(lease, owner, "pool", acked_early=True)
         held.request = Request(acks_late=False)
         if begins:
             leases.start(held, time.monotonic())
             leases.decide(held.fence, Verdict.ACK)
             assert leases.pending == 0
         leases.end(held)
+        assert steps.pop() is held
+        assert not steps
         leases.flush()
         assert core.depth("q") == (0 if begins else 1)
 
