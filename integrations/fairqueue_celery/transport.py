@@ -90,7 +90,7 @@ class Transport(stock.Transport):
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         """Let the worker's event loop drive the claims."""
-        super().register_with_event_loop(connection, SparingLoop(loop))
+        super().register_with_event_loop(connection, SparingLoop(loop, self.cycle))
         self.driver = HubDriver(loop)
         for channel in self.channels:
             if channel.claims.queues:  # it began before there was a loop

@@ -28,13 +28,10 @@ class Call:
     acks: tuple[Finish, ...]
     claimed: Claimed | None = None
     error: BaseException | None = None
-    is_in_thread: bool = False
-    """The caller's thread makes it."""
+    is_over: threading.Event | None = None
+    """Set when the caller's thread has made it, which the time-outs of its connection bound."""
     over_since: float | None = None
     """By the monotonic clock; None: there is no answer yet."""
-
-    def __post_init__(self) -> None:
-        self._is_over = threading.Event()
 
     def run(self) -> None:
         """Make it, in any thread."""
@@ -44,11 +41,8 @@ class Call:
             self.error = error
         finally:
             self.over_since = time.monotonic()
-            self._is_over.set()
-
-    def wait(self) -> None:
-        """Wait until it is over, which the time-outs of its connection bound."""
-        self._is_over.wait()
+            if self.is_over is not None:
+                self.is_over.set()
 
 
 class Caller:
@@ -68,8 +62,8 @@ class Caller:
                     threading.Thread(target=self._run, name="fairqueue-calls", daemon=True).start()
                     self._runs = True
             if self._runs:
+                call.is_over = threading.Event()
                 self._calls.put(call)
-                call.is_in_thread = True
                 return
         call.run()
 

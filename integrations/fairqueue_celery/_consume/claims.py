@@ -28,8 +28,8 @@ FREES_WORK_SECONDS = 1.0
 """An end waits for no job for so long after one has let a waiting job run, as a limit's slot does.
 """
 
-LOOK_AT_STARTING_SECONDS = 0.02
-"""How often a pool is asked whether all of its processes are up."""
+LOOK_AT_POOL_SECONDS = 0.02
+"""How often a pool is asked how many of its processes are up."""
 
 FLUSH_EVERY_SECONDS = 0.5
 """Of several servers one may be away: how often ends are sent there again."""
@@ -82,6 +82,7 @@ class Claims:
     def __init__(self, core: FairQueue, leases: HeldLeases, channel: Any) -> None:
         self._core, self._leases, self._channel = core, leases, channel
         self._worker: Any = None  # once its channel is that of a worker, it stays that
+        self._processes, self._processes_until = 0, 0.0
         self.queues: list[str] = []
         self._ahead: deque[Waiting] = deque()
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
@@ -162,12 +163,14 @@ class Claims:
 
     def _room(self) -> tuple[int, int]:
         """Processes, and jobs that can start now; without any, jobs are taken one by one."""
-        pool = self.pool
+        pool = self._worker or self.pool
         occupied = self._leases.count(pool)
         if pool is self:
             return 1, min(1, (self._channel.qos.prefetch_count or MOST_UNACKED) - occupied)
-        processes = most_jobs(pool)
-        return processes, processes - occupied
+        now = time.monotonic()
+        if now >= self._processes_until:
+            self._processes, self._processes_until = most_jobs(pool), now + LOOK_AT_POOL_SECONDS
+        return self._processes, self._processes - occupied
 
     def _free(self) -> int:
         return self._room()[1]
@@ -296,16 +299,16 @@ class Claims:
         return self._overfull or self._endings_are_due() or self._is_hungry()
 
     def _endings_are_due(self) -> bool:
-        leases = self._leases
-        if not leases.pending:
+        pending = self._leases.pending
+        if not pending:
             return False
-        if leases.pending >= MOST_PENDING or self._endings_due_in() <= 0:
+        if pending >= MOST_PENDING or self._endings_due_in() <= 0:
             return True
         if self.waiting and time.monotonic() >= self._frees_work_until:
             return False  # the next job takes it along
         # a process is free: an ending may let a waiting job run
         free = bool(self.queues) and not self._ahead and self._free() > 0
-        return free and leases.frees_a_slot
+        return free and self._leases.frees_a_slot
 
     def _is_hungry(self) -> bool:
         if self.waiting:
@@ -334,7 +337,7 @@ class Claims:
             else:
                 call.run()
         except BaseException:  # a signal's, or a time-out's
-            if not call.is_in_thread and call.claimed is None:
+            if call.is_over is None and call.claimed is None:
                 self._call = None
                 self._leases.put_back(finishes)
             raise
@@ -369,7 +372,7 @@ class Claims:
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
         if not self.waiting and self.pool is not self and is_starting(self.pool):
-            return LOOK_AT_STARTING_SECONDS
+            return LOOK_AT_POOL_SECONDS
         return FLUSH_EVERY_SECONDS if self._core.endings.are_pending else self._wait_left()
 
     def _wait_left(self) -> float | None:
@@ -445,8 +448,8 @@ class Claims:
         self.changed = None
         self.queues.clear()
         with self._call_lock:
-            if self._call is not None and self._call.is_in_thread:  # else this interrupts it
-                self._call.wait()
+            if self._call is not None and self._call.is_over is not None:  # else it is interrupted
+                self._call.is_over.wait()
                 with suppress(FairQueueError):  # the next call repeats it, and raises that, too
                     self._end_call()
         self._leave()

@@ -1,4 +1,4 @@
-"""The worker's event loop as kombu's Redis transport gets it: it adds no descriptor in vain."""
+"""The worker's event loop, without the work that kombu and Celery's pool repeat at each turn."""
 
 from __future__ import annotations
 
@@ -6,25 +6,69 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-ADD_AGAIN_SECONDS = 1.0
-"""After a silent reconnect of redis-py the same number is another socket, which is not polled."""
+TICK_SECONDS = 0.1
+"""How often kombu looks after its connections, where it polls no plain queue."""
 
 
 class SparingLoop:
-    """Kombu adds every descriptor at each turn of the loop: a system call for each."""
+    """The loop as kombu's Redis transport gets it."""
 
-    def __init__(self, loop: Any) -> None:
+    def __init__(self, loop: Any, cycle: Any) -> None:
         self._loop = loop
-        self._added: dict[int, float] = {}
+        if not isinstance(loop.poller, SparingPoller):
+            loop.poller = SparingPoller(loop.poller)
+        self.on_tick = SparingTicks(loop.on_tick, cycle)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
-    def add_reader(self, fd: int, callback: Callable[..., object], *args: Any) -> None:
-        """Add it, unless it is there, and was added a moment ago."""
-        now = time.monotonic()
-        is_there = self._loop.readers.get(fd) == (callback, args)
-        if is_there and now < self._added.get(fd, now) + ADD_AGAIN_SECONDS:
-            return
-        self._added[fd] = now
-        self._loop.add_reader(fd, callback, *args)
+
+class SparingTicks:
+    """What kombu does at each turn: it subscribes and polls its connections, if they are new.
+
+    A plain queue is asked anew after each of its messages, so it needs each turn.
+    """
+
+    def __init__(self, ticks: set[Callable[[], object]], cycle: Any) -> None:
+        self._ticks, self._cycle = ticks, cycle
+        self._spared: dict[Callable[[], object], Callable[[], object]] = {}
+
+    def add(self, act: Callable[[], object]) -> None:
+        due = 0.0
+
+        def act_if_due() -> None:
+            nonlocal due
+            if (now := time.monotonic()) >= due:
+                act()
+                polls = any(channel.active_queues for channel in self._cycle._channels)  # noqa: SLF001
+                due = now if polls else now + TICK_SECONDS
+
+        self._spared[act] = act_if_due
+        self._ticks.add(act_if_due)
+
+    def remove(self, act: Callable[[], object]) -> None:
+        self._ticks.remove(self._spared.pop(act))
+
+
+class SparingPoller:
+    """Takes no descriptor out that is out: the pool does so at each turn for idle processes.
+
+    The system call would fail, and raise.
+    """
+
+    def __init__(self, poller: Any) -> None:
+        self._poller = poller
+        self._out = set[Any]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poller, name)
+
+    def register(self, fd: Any, events: int) -> Any:
+        self._out.discard(fd if isinstance(fd, int) else fd.fileno())
+        return self._poller.register(fd, events)
+
+    def unregister(self, fd: Any) -> None:
+        if fd not in self._out:
+            self._poller.unregister(fd)
+            if isinstance(fd, int):  # a socket's own number may be used again
+                self._out.add(fd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kombu.asynchronous import Hub
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.adapters import Claimed
@@ -18,7 +20,7 @@ from fairqueue_celery._consume.caller import Call, Caller
 from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
 from fairqueue_celery._consume.held_lease import Verdict
 from fairqueue_celery._consume.leases import HeldLeases
-from fairqueue_celery._consume.sparing_loop import ADD_AGAIN_SECONDS, SparingLoop
+from fairqueue_celery._consume.sparing_loop import TICK_SECONDS, SparingLoop
 from tests.out_of_threads import out_of_threads
 from tests.system.ledger import wait_for
 
@@ -118,6 +120,21 @@ def test_the_loop_goes_on_while_redis_answers(core: FairQueue, loop: Loop) -> No
     loop.step()
     assert (loop.running, loop.ahead) == (["4", "5"], 3)
     assert depths(core) == (3, 6)  # an end is to be told
+
+
+def test_a_pool_is_asked_for_its_size_now_and_then(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for each job; a pool that has shrunk is full a moment later."""
+    sizes = [2, 1]
+    monkeypatch.setattr(claims_module, "LOOK_AT_POOL_SECONDS", 3600)
+    monkeypatch.setattr(claims_module, "most_jobs", lambda _: sizes.pop(0))
+    loop.step()
+    loop.end_one()
+    assert (loop.running, sizes) == (["1", "2"], [1])
+    loop._processes_until = 0.0
+    loop.end_one()
+    assert (loop.running, sizes) == (["2"], [])
 
 
 def test_what_comes_after_its_queue_was_removed_goes_back(core: FairQueue, loop: Loop) -> None:
@@ -262,29 +279,70 @@ def test_its_thread_ends_while_no_call_is_made(monkeypatch: pytest.MonkeyPatch) 
     assert len(made) > 1
 
 
-def test_a_descriptor_is_added_once_in_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Again at once if it is gone, or if another callback has it: its number was used again."""
-    readers: dict[int, Any] = {}
-    added = list[int]()
+def test_kombu_looks_after_its_connections_ten_times_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """But at each turn of the loop where it polls a plain queue, and no more once it is closed."""
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    channel = SimpleNamespace(active_queues=list[str]())
+    hub = Hub()
+    loop = SparingLoop(hub, SimpleNamespace(_channels=[channel]))
+    turns = list[float]()
 
-    def add_reader(fd: int, callback: Any, *args: Any) -> None:
-        added.append(fd)
-        readers[fd] = callback, args
+    def acts() -> None:
+        turns.append(clock[0])
 
-    loop = SparingLoop(SimpleNamespace(add_reader=add_reader, readers=readers, poller="its own"))
-    assert loop.poller == "its own"
-    for _ in range(3):
-        loop.add_reader(5, print, 5)
-        loop.add_reader(6, print, 6)
-    assert added == [5, 6]
-    del readers[5]
-    readers[6] = len, (6,)
-    for _ in range(2):
-        loop.add_reader(5, print, 5)
-        loop.add_reader(6, print, 6)
-    assert added == [5, 6, 5, 6]
-    clock[0] += ADD_AGAIN_SECONDS
-    loop.add_reader(5, print, 5)
-    assert added == [5, 6, 5, 6, 5]
+    loop.on_tick.add(acts)
+
+    def turned() -> int:
+        turns.clear()
+        for tick in 3 * list(hub.on_tick):
+            tick()
+        return len(turns)
+
+    assert (turned(), turned()) == (1, 0)
+    clock[0] += TICK_SECONDS
+    channel.active_queues.append("plain")
+    assert (turned(), turned()) == (3, 3)
+    channel.active_queues.clear()
+    assert (turned(), turned()) == (1, 0)
+    loop.on_tick.remove(acts)
+    assert not hub.on_tick
+    hub.close()
+
+
+def test_a_descriptor_is_taken_out_of_the_loop_once() -> None:
+    """And again after it was added, by its number or as a socket that has it."""
+    hub = Hub()
+    taken = list[object]()
+    poller = hub.poller
+
+    def unregister(fd: Any) -> None:
+        taken.append(fd)
+        poller.unregister(fd)
+
+    hub.poller = SimpleNamespace(
+        register=poller.register,
+        poll=poller.poll,
+        unregister=unregister,
+    )
+    for _ in range(2):  # a second connection finds the loop of the first
+        SparingLoop(hub, SimpleNamespace(_channels=[]))
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        fd = reader.fileno()
+        for _ in range(3):
+            hub.remove_writer(fd)
+        assert taken == [fd]
+        hub.add_reader(fd, print)
+        writer.send(b"!")
+        assert [ready for ready, _ in hub.poller.poll(1)] == [fd]
+        hub.remove(fd)
+        hub.poller.register(reader, hub.READ)  # as kombu's transport does
+        hub.remove(fd)
+        hub.remove(fd)
+        assert taken == [fd, fd, fd]
+        assert hub.poller.poll(0) == []
+    hub.poller = poller
+    hub.close()
