@@ -12,6 +12,7 @@ from queue import Empty
 from typing import Any
 
 from amqp.protocol import queue_declare_ok_t
+from kombu.pools import connections
 from kombu.transport import redis, virtual
 from kombu.utils.json import loads, object_hook
 
@@ -134,7 +135,15 @@ class TaskQueues(virtual.Channel):
             super()._put(queue, message, **kwargs)
 
     def _put_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
-        put = partial(self._publish_fanout, exchange, message, routing_key, **kwargs)
+        client, sent = self.connection.client, (exchange, message, routing_key)
+
+        def put() -> None:
+            if not self.closed:
+                self._publish_fanout(*sent, **kwargs)
+                return
+            with connections[client].acquire(block=True) as other:  # a batch has outlived this one
+                other.default_channel._publish_fanout(*sent, **kwargs)  # noqa: SLF001
+
         is_lost = routing_key == SENT and self.broker.core.outages.is_away
         if not is_lost and not follows_publish(routing_key, put):
             put()

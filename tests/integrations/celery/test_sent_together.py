@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import json
 import threading
@@ -276,6 +277,27 @@ def test_signals_follow_what_is_stored(make_app: Make) -> None:
         *(("before", task_id, 0) for task_id in ids),
         *((kind, task_id, 2) for task_id in ids[:2] for kind in ("after", "sent")),
     ]
+
+
+@pytest.mark.parametrize("pool_limit", [10, None])
+def test_the_event_of_a_call_follows_what_is_stored(
+    open_app: OpenApp, socket_url: str, pool_limit: int | None
+) -> None:
+    """Also if the connection of the call is closed by then, as it is without a pool."""
+    app, seen = open_app(socket_url, task_send_sent_event=True), list[str]()
+    app.conf.broker_pool_limit = pool_limit
+    note = {"task-sent": lambda event: seen.append(event["uuid"])}
+    receiver = app.events.Receiver(app.connection_for_read(), handlers=note)
+    with receiver.consumer_context(wakeup=False) as (connection, *_):
+        with contextlib.suppress(TimeoutError):
+            connection.drain_events(timeout=0.2)  # it subscribes
+        with fairqueue_celery.batch(app):
+            sent = [call(app, n).apply_async() for n in range(2)]
+        sent += group(call(app, n) for n in range(2)).apply_async().results
+        with contextlib.suppress(TimeoutError):
+            while len(seen) < len(sent):
+                connection.drain_events(timeout=2)
+    assert seen == [result.id for result in sent]
 
 
 def test_a_bad_call_raises_where_it_stands(make_app: Make) -> None:
