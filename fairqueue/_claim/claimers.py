@@ -289,7 +289,7 @@ class Claimers:
             self._permits.give_back()
             self._finish(own, keeps=keeps)
             found = self._results
-            found.finished = frozenset()
+            found.finished = frozenset(each for each in found.finished if each[0] not in own)
             lost, found.lost = found.lost & own, found.lost - own
             return lost
 

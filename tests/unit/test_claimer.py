@@ -157,6 +157,19 @@ def test_a_loss_is_reported_with_its_own_fence(
     assert claimer.claim(["q"], 0, [Finish(first.fence)]).lost == {first.fence}
 
 
+def test_an_end_that_another_report_brought_along_is_not_lost(
+    store: Flaky, claimer: Claimers
+) -> None:
+    """As with a thread that reports ends while another claims: each reports its own again."""
+    first, second = claimer.claim(["q"], 2, []).leases
+    store.lose_reply()
+    with pytest.raises(StoreUnavailable):
+        claimer.claim(["q"], 1, [Finish(first.fence)])
+    assert claimer.ack([Finish(second.fence)], keeps=True) == frozenset()
+    assert claimer.claim(["q"], 1, [Finish(first.fence)]).lost == frozenset()
+    assert claimer.ack([Finish(first.fence)]) == {first.fence}
+
+
 @pytest.mark.parametrize("act", [released, partial(rejected, reason="bad")])
 def test_an_unanswered_release_is_not_a_loss(
     store: Flaky, claimer: Claimers, act: Callable[[int], Finish]
