@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any
 
@@ -344,6 +345,19 @@ def test_several_threads_may_close_what_waits_at_once() -> None:
     wire._idle = _TakenMeanwhile([redis.Connection()])
     wire.close()
     assert not wire._idle
+
+
+def test_a_close_breaks_no_call_of_another_thread(own_server: EmbeddedServer) -> None:
+    """As where several threads publish in an outage: the first that fails closes what waits."""
+    with FairQueue(own_server.url) as queue, ThreadPoolExecutor(1) as threads:
+        queue.connect()
+        engine = queue.store.shards[0].engine
+        with own_server.client() as client:
+            client.client_pause(300, all=True)
+        checking = threads.submit(engine.check)
+        time.sleep(0.1)
+        engine.close()
+        checking.result(10)
 
 
 def test_a_queue_that_was_not_used_opens_no_connection(redis_url: str, namespace: str) -> None:

@@ -205,6 +205,14 @@ class Wire:
                 self._idle.pop().disconnect()
 
 
+def close_idle(pool: Any) -> None:
+    """Close a pool's connections that wait for a call."""
+    try:
+        pool.disconnect(inuse_connections=False)
+    except TypeError:  # an older BlockingConnectionPool closes all
+        pool.disconnect()
+
+
 def _await_reply(
     connection: Any, seconds: float, is_there: Callable[[], bool] = lambda: False
 ) -> None:

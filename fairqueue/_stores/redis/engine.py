@@ -26,7 +26,13 @@ from fairqueue._stores.engine import (
 from fairqueue._stores.library import Read, read_source
 from fairqueue._stores.redis import health
 from fairqueue._stores.redis.address import address_of, doubt_server, server_of
-from fairqueue._stores.redis.connections import TIMEOUTS, Confirmation, Replicas, Wire
+from fairqueue._stores.redis.connections import (
+    TIMEOUTS,
+    Confirmation,
+    Replicas,
+    Wire,
+    close_idle,
+)
 from fairqueue._stores.redis.dangers import check_server, danger_of, warn
 from fairqueue._stores.redis.errors import raise_told, translated_redis_errors
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
@@ -256,6 +262,8 @@ class RedisEngine(Engine):
         return redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options))
 
     def close(self) -> None:
+        """Close connections that wait for a call: one that another thread uses is not ours."""
         self.wire.close()
-        self.client.close()
-        self.client.connection_pool.disconnect()
+        if self.client.connection is not None:  # a client of a single connection
+            self.client.close()
+        close_idle(self.client.connection_pool)
