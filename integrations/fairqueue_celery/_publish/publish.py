@@ -180,7 +180,20 @@ def _send(core: FairQueue, job: Publication, stored: Callable[[], object]) -> No
 
 def until_answered(act: Callable[[], T], task: str) -> T:
     """Do it again while the store is away, unless the worker in this process is told to stop."""
-    return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
+    try:
+        return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
+    except StoreUnavailable as error:
+        give_back(f"{_named(task)} is not stored: {error}", error)
+        raise
+
+
+def give_back(why: str, error: Exception) -> None:
+    """Let another worker run the job again, if it is acked late."""
+    job = adapters.running_job()
+    if job is not None and job.redeliverable:
+        from celery.exceptions import Reject  # noqa: PLC0415 - a producer never imports it
+
+        raise Reject(why, requeue=True) from error
 
 
 def _named(task: str) -> str:

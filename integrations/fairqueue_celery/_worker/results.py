@@ -15,11 +15,11 @@ from collections.abc import Callable
 from typing import Any
 
 from celery.backends.base import Backend
-from celery.exceptions import Reject
 
 from fairqueue.adapters import Throttle, running_job
 from fairqueue_celery._consume import pool
 from fairqueue_celery._publish.call import published_here
+from fairqueue_celery._publish.publish import give_back
 
 logger = logging.getLogger("fairqueue_celery.task")
 
@@ -90,7 +90,7 @@ def _again(
     while _is_away(backend, error) and published_here() == published:
         if pool.is_told_to_stop():
             if is_part:
-                _give_back(error)
+                give_back(f"the result backend is away: {error}", error)
             break
         if not is_part and time.monotonic() - began >= _patience_seconds(backend):
             _given_up.add(type(backend))
@@ -122,10 +122,3 @@ def _is_away(backend: Any, error: Exception) -> bool:
     """Whether the backend did not answer; Celery's one on Redis says so of itself since 5.5."""
     unanswered = getattr(backend, "connection_errors", None) or ()
     return isinstance(error, unanswered) or backend.exception_safe_to_retry(error)
-
-
-def _give_back(error: Exception) -> None:
-    """Let another worker run the part again, if it is acked late."""
-    job = running_job()
-    if job is not None and job.redeliverable:
-        raise Reject(f"the result backend is away: {error}", requeue=True) from error

@@ -202,6 +202,8 @@ class _GivesBack:
         """It ends."""
         if isinstance(error, LeaseLost):
             raise LeaseEnded(str(error), requeue=True) from error
+        if isinstance(error, Reject) and isinstance(error.reason, Reject):
+            raise error.reason  # of a retry that was not published: Celery rejects it for good
         steps = self.job.steps
         hides = steps is not None and steps.suspended and not isinstance(error, DECIDED)
         if hides or isinstance(error, Suspended):

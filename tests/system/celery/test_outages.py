@@ -204,6 +204,21 @@ def test_a_worker_that_stops_meanwhile_gives_back_a_part_that_is_acked_late(
     assert (own_shop.row("ada").waiting, own_shop.running("ada")) == (1, 0)
 
 
+def test_a_worker_that_stops_at_a_full_redis_gives_back_what_it_cannot_retry(
+    own_shop: Any, own_server: EmbeddedServer
+) -> None:
+    """Celery would reject a late-acked job whose retry cannot be published."""
+    worker = own_shop.worker("-P", "threads", "-c", "2", url=own_shop.url()).ready()
+    how = {"failures": 1, "seconds": 1.0}
+    own_shop.publisher().send("late_flaky", 1, kwargs=how, workspace="ada")
+    own_shop.ledger.wait("start", 1)
+    own_server.client().config_set("maxmemory", 1)
+    wait_for(lambda: "is not stored yet" in worker.log.read_text())
+    worker.stop(seconds=30)
+    row = own_shop.row("ada")
+    assert (row.waiting, row.running, row.dead) == (1, 0, 0)
+
+
 GRACE_SECONDS = 30.0
 """What Kubernetes gives a pod."""
 
