@@ -239,7 +239,8 @@ class Claims:
 
     def _can_deliver(self) -> bool:
         ahead = self._ahead
-        return bool(ahead) and self._free() > 0 and not ahead[0].needs_ack
+        is_wanted = bool(ahead) and not self._is_leaving  # else some go back first
+        return is_wanted and self._free() > 0 and not ahead[0].needs_ack
 
     # Early acks
 

@@ -95,6 +95,8 @@ class HubDriver:
 
     def _step_all(self) -> None:
         self._timer = None
+        if threading.get_ident() != self._thread:  # Celery's, while the worker's pool stops
+            return
         for claims in list(self._claims):
             self._step(claims)
         if self._timer is not None and self._due <= time.monotonic():

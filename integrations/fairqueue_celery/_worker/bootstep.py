@@ -29,6 +29,7 @@ from fairqueue_celery._worker import (
     waits,
 )
 from fairqueue_celery._worker.abort import end_run, stop_process
+from fairqueue_celery._worker.cold_stop import ColdStop
 from fairqueue_celery._worker.unbegun import give_back_unbegun
 from fairqueue_celery._worker.unreadable import reject_unreadable
 
@@ -63,6 +64,7 @@ class Fairness(bootsteps.StartStopStep):
         batches.adapt(parent.pool)
         self._consumer = parent
         self._look: Any = None
+        self._cold_stop = ColdStop(parent)
         self._keep_in_memory = parent._limit_task  # noqa: SLF001
         parent._limit_task = self._limit_task  # noqa: SLF001
 
@@ -93,6 +95,7 @@ class Fairness(bootsteps.StartStopStep):
 
         A sibling of a dead child may hold the descriptor that would show it.
         """
+        self._cold_stop.register(parent, hub)
         if self._look is not None:
             self._look.cancel()
             self._look = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -177,6 +178,20 @@ def test_the_loop_does_not_sleep_while_a_step_is_due() -> None:
     hub.close()
 
 
+def test_only_the_thread_of_the_loop_steps() -> None:
+    """While a pool stops, Celery's main thread reads results, and another fires the timers."""
+    hub, claims = Hub(), Declining()
+    driver = HubDriver(hub)
+    driving: Any = claims
+    driver.drive(driving)
+    firing = threading.Thread(target=hub.fire_timers)
+    firing.start()
+    firing.join()
+    driver.stop()
+    hub.close()
+    assert claims.steps == 0
+
+
 RECONNECT = """
 import os
 from celery import Celery
@@ -215,7 +230,7 @@ def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(bootstep, "brokers", list)
     parent, hub = MagicMock(on_task_message=set()), MagicMock()
     step: Any = bootstep.Fairness.__new__(bootstep.Fairness)
-    step._consumer, step._look = parent, None
+    step._consumer, step._look, step._cold_stop = parent, None, MagicMock()
 
     step.register_with_event_loop(parent, hub)
     held.append(object())

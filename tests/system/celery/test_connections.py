@@ -82,6 +82,16 @@ def test_cold_stop_gives_late_acked_jobs_back_uncounted(shop: Any) -> None:
     assert not shop.ledger.lines("end")
 
 
+def test_cold_stop_may_come_while_a_job_is_written(shop: Any) -> None:
+    """SIGQUIT: Celery stops the pool inside the handler, which waited for the rest of the job."""
+    shop.app_name = "struck"
+    shop.open("prefork", 1).send("work", 1, workspace="ada")
+
+    shop.workers[0].process.wait(30)
+
+    assert shop.running("ada") == 0
+
+
 def test_solo_reports_its_endings(shop: Any) -> None:
     """The solo pool blocks its loop; its endings reach the store nevertheless."""
     publisher = shop.open("solo", 1, workspace_concurrency=1)
