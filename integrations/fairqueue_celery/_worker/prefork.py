@@ -49,6 +49,7 @@ def _keep_jobs_at_flush(pool: Any) -> None:
         return
 
     def flush_and_restore() -> None:
+        inner.maintain_pool()  # the flush forgets what dead processes had been given
         restore = _restorer(inner)
         try:
             flush()
@@ -67,12 +68,16 @@ def _restorer(inner: Any) -> Callable[[], None]:
     def restore() -> None:
         kept = {key: job for key, job in jobs.items() if not job.ready()}
         inner._cache.update(kept)  # noqa: SLF001
-        unwritten = [job for job in kept.values() if job._write_to is None]  # noqa: SLF001
+        unwritten = [
+            job
+            for job in kept.values()
+            if job._write_to is None or job in queued  # noqa: SLF001 - its process has died
+        ]
         inner.outbound_buffer.extend(sorted(unwritten, key=_index_in(queued)))
         inner._busy_workers.update(  # noqa: SLF001
             job._write_to.inqW_fd  # noqa: SLF001
             for job in kept.values()
-            if job._write_to is not None and job._write_to._is_alive()  # noqa: SLF001
+            if job not in unwritten and job._write_to._is_alive()  # noqa: SLF001
         )
 
     return restore

@@ -222,6 +222,44 @@ def test_a_process_may_exit_while_its_worker_reconnects() -> None:
     assert done.returncode == 0, done.stderr
 
 
+REWRITE = """
+import os, signal
+from celery import Celery
+from celery.concurrency.prefork import TaskPool
+from kombu.asynchronous import Hub, set_event_loop
+from fairqueue_celery._worker import prefork
+
+app, hub = Celery("dying"), Hub()
+set_event_loop(hub)
+pool = TaskPool(1, app=app, threads=False, initargs=(app, "here"))
+pool.start()
+pool.register_with_event_loop(hub)
+prefork.adapt(pool)
+[process] = pool._pool._pool
+while process.inqW_fd not in pool._pool._all_inqueues:
+    hub.run_once()
+os.kill(process.pid, signal.SIGSTOP)
+job = pool._pool.apply_async(os.getpid)
+while job._write_to is None:
+    hub.run_once()
+os.kill(process.pid, signal.SIGKILL)
+while not pool._pool.outbound_buffer:
+    pool.maintain_pool()
+pool.flush()
+pool.register_with_event_loop(hub)
+while not job.ready():
+    hub.run_once()
+pool.terminate()
+"""
+
+
+def test_a_job_whose_process_died_before_the_connection_broke_runs() -> None:
+    """It waits for another process then, as one that was never written."""
+    command = [sys.executable, "-c", REWRITE]
+    done = subprocess.run(command, timeout=20, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks often for dead processes while it has jobs; without any, only as Celery does."""
     held: list[object] = []
