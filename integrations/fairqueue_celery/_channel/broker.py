@@ -20,8 +20,9 @@ from fairqueue_celery._consume.claims import Claims
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.held_lease import HeldLease
 from fairqueue_celery._consume.leases import HeldLeases
+from fairqueue_celery._publish.batch import named, until_answered
 from fairqueue_celery._publish.call import call_in_hand
-from fairqueue_celery._publish.publish import follows_from_job, until_answered
+from fairqueue_celery._publish.publish import follows_from_job
 from fairqueue_celery._publish.unavailable import on_unavailable
 
 logger = logging.getLogger("fairqueue_celery.broker")
@@ -78,7 +79,7 @@ class Broker:
         """
         call, patient = call_in_hand(), translated_redis_errors()(act)
         if call is not None and follows_from_job(call.fields, self.core):
-            until_answered(patient, call.task)
+            until_answered(patient, named(call.task))
         elif call is None or on_unavailable(self.settings) == "raise":
             act()
         else:

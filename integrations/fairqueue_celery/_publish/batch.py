@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from kombu.utils.functional import retry_over_time
 
@@ -18,6 +18,8 @@ from fairqueue_celery._consume import pool
 from fairqueue_celery.errors import let_through
 
 logger = logging.getLogger("fairqueue_celery.publish")
+
+T = TypeVar("T")
 
 batches = adapters.Batches("fairqueue_celery_batch")
 
@@ -63,10 +65,35 @@ def _send(app: Any, collected: adapters.Batch) -> None:
     act = partial(collected.send, block_seconds)
     with let_through:
         if collected.has_exempt and adapters.running_job() is not None:
-            what = "a group, which follows from a job,"
-            adapters.publish_until_answered(act, what, pool.is_told_to_stop)
+            until_answered(act, "a group, which follows from a job,")
         else:
             _tried(app, act)
+
+
+def until_answered(act: Callable[[], T], what: str) -> T:
+    """Do it again while the store is away, unless the worker in this process is told to stop.
+
+    A job that is acked late goes back then: Celery would reject it for good.
+    """
+    try:
+        return adapters.publish_until_answered(act, what, pool.is_told_to_stop)
+    except fairqueue.StoreUnavailable as error:
+        give_back(f"{what} is not stored: {error}", error)
+        raise
+
+
+def named(task: str) -> str:
+    """A task that follows from a job, as logs name it."""
+    return f"task {task!r}, a retry or continuation,"
+
+
+def give_back(why: str, error: Exception) -> None:
+    """Let another worker run the job again, if it is acked late."""
+    job = adapters.running_job()
+    if job is not None and job.redeliverable:
+        from celery.exceptions import Reject  # noqa: PLC0415 - a producer never imports it
+
+        raise Reject(why, requeue=True) from error
 
 
 def _tried(app: Any, act: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from kombu.serialization import dumps, registry
 from kombu.serialization import loads as deserialize
@@ -18,8 +18,7 @@ from kombu.utils import json as kombu_json
 
 from fairqueue import FairQueue, JobContext, JobId, NewJob, Outcome, StoreUnavailable, adapters
 from fairqueue.adapters import Source
-from fairqueue_celery._consume import pool
-from fairqueue_celery._publish.batch import batches, block_seconds
+from fairqueue_celery._publish.batch import batches, block_seconds, named, until_answered
 from fairqueue_celery._publish.call import (
     EXPLICIT,
     Call,
@@ -30,8 +29,6 @@ from fairqueue_celery._publish.call import (
 from fairqueue_celery._publish.unavailable import on_unavailable, run_inline_after
 from fairqueue_celery._publish.unique import Unique, key_of, without_key
 from fairqueue_celery.errors import let_through
-
-T = TypeVar("T")
 
 logger = logging.getLogger("fairqueue_celery.publish")
 
@@ -171,33 +168,11 @@ def _send(core: FairQueue, job: Publication, stored: Callable[[], object]) -> No
 
     with let_through:
         try:
-            done = until_answered(publish_job, job.task) if follows else publish_job()
+            done = until_answered(publish_job, named(job.task)) if follows else publish_job()
         except StoreUnavailable as error:
             run_inline_after(error, core.settings)
             raise
         _stored(core, job, stored, done)
-
-
-def until_answered(act: Callable[[], T], task: str) -> T:
-    """Do it again while the store is away, unless the worker in this process is told to stop."""
-    try:
-        return adapters.publish_until_answered(act, _named(task), pool.is_told_to_stop)
-    except StoreUnavailable as error:
-        give_back(f"{_named(task)} is not stored: {error}", error)
-        raise
-
-
-def give_back(why: str, error: Exception) -> None:
-    """Let another worker run the job again, if it is acked late."""
-    job = adapters.running_job()
-    if job is not None and job.redeliverable:
-        from celery.exceptions import Reject  # noqa: PLC0415 - a producer never imports it
-
-        raise Reject(why, requeue=True) from error
-
-
-def _named(task: str) -> str:
-    return f"task {task!r}, a retry or continuation,"
 
 
 def is_task(message: Mapping[str, Any]) -> bool:
@@ -250,7 +225,7 @@ def describe(
 
 def _workspace(call: Call, core: FairQueue, *, exempt: bool) -> str | None:
     find = partial(workspace_or_default, call, core, must_publish=exempt)
-    return adapters.workspace_or_current(_named(call.task), find) if exempt else find()
+    return adapters.workspace_or_current(named(call.task), find) if exempt else find()
 
 
 def workspace_or_default(call: Call, core: FairQueue, *, must_publish: bool) -> str | None:

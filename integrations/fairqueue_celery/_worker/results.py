@@ -18,8 +18,8 @@ from celery.backends.base import Backend
 
 from fairqueue.adapters import Throttle, running_job
 from fairqueue_celery._consume import pool
+from fairqueue_celery._publish.batch import give_back
 from fairqueue_celery._publish.call import published_here
-from fairqueue_celery._publish.publish import give_back
 
 logger = logging.getLogger("fairqueue_celery.task")
 

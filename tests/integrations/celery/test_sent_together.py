@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from celery import Celery, chord, group, signals
+from celery.exceptions import Reject
 from kombu.exceptions import OperationalError
 
 import fairqueue
@@ -25,8 +27,11 @@ from fairqueue import (
     JobContext,
     Scope,
     StoreUnavailable,
+    adapters,
 )
 from fairqueue.adapters import run_context
+from fairqueue_celery._consume import pool
+from fairqueue_celery._publish import batch as batches
 from tests.integrations.celery.conftest import OpenApp
 from tests.integrations.counted_calls import calls_of
 from tests.system.ledger import wait_for
@@ -298,6 +303,26 @@ def test_the_event_of_a_call_follows_what_is_stored(
             while len(seen) < len(sent):
                 connection.drain_events(timeout=2)
     assert seen == [result.id for result in sent]
+
+
+def test_a_group_that_a_stopping_worker_cannot_store_gives_its_job_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A job that is acked late, as with a single task: Celery would reject it for good."""
+
+    def away(_block_seconds: object) -> None:
+        raise StoreUnavailable("it is full")
+
+    sent: Any = SimpleNamespace(send=away, has_exempt=True)
+    job = SimpleNamespace(redeliverable=False)
+    monkeypatch.setattr(pool, "is_told_to_stop", lambda: True)
+    monkeypatch.setattr(adapters, "running_job", lambda: job)
+    with pytest.raises(StoreUnavailable):
+        batches._send(None, sent)
+    job.redeliverable = True
+    with pytest.raises(Reject, match="it is full") as told:
+        batches._send(None, sent)
+    assert told.value.requeue
 
 
 def test_a_bad_call_raises_where_it_stands(make_app: Make) -> None:
