@@ -122,6 +122,7 @@ class Fairness(bootsteps.StartStopStep):
 
         After a cold stop, runs in threads go on until the exit.
         """
+        self._cold_stop.close()
         if state.should_terminate is None or state.should_terminate is False:  # an exit code
             _release_all(parent.controller)
 

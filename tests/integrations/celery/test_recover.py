@@ -260,6 +260,54 @@ def test_a_job_whose_process_died_before_the_connection_broke_runs() -> None:
     assert done.returncode == 0, done.stderr
 
 
+COLD = """
+import os, signal
+from types import SimpleNamespace
+from kombu.asynchronous import Hub
+from fairqueue_celery._worker.cold_stop import ColdStop
+
+begun, hub = [], Hub()
+
+def worker_Cold(*_):
+    begun.append(os.getpid())
+
+def loop():
+    child = os.fork()
+    if not child:
+        os.kill(os.getpid(), signal.SIGQUIT)
+        os._exit(begun != [os.getpid()])
+    assert os.waitpid(child, 0)[1] == 0
+    os.kill(os.getpid(), signal.SIGQUIT)
+    assert not begun
+    while not begun:
+        hub.run_once()
+
+signal.signal(signal.SIGQUIT, worker_Cold)
+consumer = SimpleNamespace(loop=loop, pool=None)
+stop = ColdStop(consumer)
+stop.register(consumer, hub)
+fds = stop._pipe
+consumer.loop()
+assert begun == [os.getpid()]
+stop.close()
+for fd in fds:
+    try:
+        os.fstat(fd)
+    except OSError:
+        fds = fds[1:]
+assert not fds
+os.kill(os.getpid(), signal.SIGQUIT)
+assert len(begun) == 2
+"""
+
+
+def test_a_cold_stop_begins_between_two_steps_of_the_loop() -> None:
+    """In a child, and where no loop runs any more, it begins at once."""
+    command = [sys.executable, "-c", COLD]
+    done = subprocess.run(command, timeout=20, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks often for dead processes while it has jobs; without any, only as Celery does."""
     held: list[object] = []
