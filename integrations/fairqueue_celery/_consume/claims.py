@@ -28,8 +28,8 @@ FREES_WORK_SECONDS = 1.0
 """An end waits for no job for so long after one has let a waiting job run, as a limit's slot does.
 """
 
-LOOK_AT_POOL_SECONDS = 0.02
-"""How often a pool is asked how many of its processes are up."""
+LOOK_AT_STARTING_SECONDS = 0.02
+"""How often a pool is asked whether all of its processes are up."""
 
 FLUSH_EVERY_SECONDS = 0.5
 """Of several servers one may be away: how often ends are sent there again."""
@@ -82,7 +82,8 @@ class Claims:
     def __init__(self, core: FairQueue, leases: HeldLeases, channel: Any) -> None:
         self._core, self._leases, self._channel = core, leases, channel
         self._worker: Any = None  # once its channel is that of a worker, it stays that
-        self._processes, self._processes_until = 0, 0.0
+        self._processes = 0
+        """Jobs that the pool could have at once when the last step began."""
         self.queues: list[str] = []
         self._ahead: deque[Waiting] = deque()
         self._claim_ahead = ClaimAhead(core.settings.claim_ahead_seconds)
@@ -167,9 +168,6 @@ class Claims:
         occupied = self._leases.count(pool)
         if pool is self:
             return 1, min(1, (self._channel.qos.prefetch_count or MOST_UNACKED) - occupied)
-        now = time.monotonic()
-        if now >= self._processes_until:
-            self._processes, self._processes_until = most_jobs(pool), now + LOOK_AT_POOL_SECONDS
         return self._processes, self._processes - occupied
 
     def _free(self) -> int:
@@ -187,7 +185,8 @@ class Claims:
             self._leave()
         if self._call is None:  # else it would wait for the call
             self._core.endings.flush()
-        if self.pool is not self:  # a consumer runs nothing that could be ended
+        if self.pool is not self:  # a consumer has no processes, and no run that could be ended
+            self._processes = most_jobs(self.pool)
             self._end_runs()
         if self.waiting:
             self._look_at_wait()
@@ -373,7 +372,7 @@ class Claims:
         if self._leases.pending:
             return max(0.0, self._endings_due_in())
         if not self.waiting and self.pool is not self and is_starting(self.pool):
-            return LOOK_AT_POOL_SECONDS
+            return LOOK_AT_STARTING_SECONDS
         return FLUSH_EVERY_SECONDS if self._core.endings.are_pending else self._wait_left()
 
     def _wait_left(self) -> float | None:

@@ -94,9 +94,9 @@ class HubDriver:
     # Stepping
 
     def _step_all(self) -> None:
-        self._timer = None
         if threading.get_ident() != self._thread:  # Celery's, while the worker's pool stops
             return
+        self._timer = None
         for claims in list(self._claims):
             self._step(claims)
         if self._timer is not None and self._due <= time.monotonic():

@@ -51,9 +51,9 @@ class SparingTicks:
 
 
 class SparingPoller:
-    """Takes no descriptor out that is out: the pool does so at each turn for idle processes.
+    """Takes no descriptor out that is out: the system call would fail, and raise.
 
-    The system call would fail, and raise.
+    At each turn Celery's pool takes out the pipe of each process that gets no job.
     """
 
     def __init__(self, poller: Any) -> None:
@@ -63,9 +63,9 @@ class SparingPoller:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._poller, name)
 
-    def register(self, fd: Any, events: int) -> Any:
+    def register(self, fd: Any, events: int) -> None:
+        self._poller.register(fd, events)
         self._out.discard(fd if isinstance(fd, int) else fd.fileno())
-        return self._poller.register(fd, events)
 
     def unregister(self, fd: Any) -> None:
         if fd not in self._out:

@@ -17,7 +17,7 @@ from fairqueue.adapters import Claimed
 from fairqueue_celery._consume import caller as callers
 from fairqueue_celery._consume import claims as claims_module
 from fairqueue_celery._consume.caller import Call, Caller
-from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, Claims
+from fairqueue_celery._consume.claims import HOLD_BACK_SECONDS, LOOK_AT_STARTING_SECONDS, Claims
 from fairqueue_celery._consume.held_lease import Verdict
 from fairqueue_celery._consume.leases import HeldLeases
 from fairqueue_celery._consume.sparing_loop import TICK_SECONDS, SparingLoop
@@ -122,19 +122,24 @@ def test_the_loop_goes_on_while_redis_answers(core: FairQueue, loop: Loop) -> No
     assert depths(core) == (3, 6)  # an end is to be told
 
 
-def test_a_pool_is_asked_for_its_size_now_and_then(
+def test_a_pool_is_asked_for_its_size_at_each_step(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not for each job; a pool that has shrunk is full a moment later."""
-    sizes = [2, 1]
-    monkeypatch.setattr(claims_module, "LOOK_AT_POOL_SECONDS", 3600)
-    monkeypatch.setattr(claims_module, "most_jobs", lambda _: sizes.pop(0))
+    """Not for each job. A process that comes up just after a look at the pool is not left idle."""
+    up = [0]
+    monkeypatch.setattr(claims_module, "most_jobs", lambda _: up[0])
+    monkeypatch.setattr(claims_module, "is_starting", lambda _: up[0] < 2)
+    loop.step()
+    assert loop.due_in() == LOOK_AT_STARTING_SECONDS
+    up[0] = 2
+    loop.step()  # for another reason
+    assert loop.running == ["0", "1"]
+    up[0] = 1
+    loop.end_one()
+    assert loop.running == ["1", "2"]
     loop.step()
     loop.end_one()
-    assert (loop.running, sizes) == (["1", "2"], [1])
-    loop._processes_until = 0.0
-    loop.end_one()
-    assert (loop.running, sizes) == (["2"], [])
+    assert loop.running == ["2"]
 
 
 def test_what_comes_after_its_queue_was_removed_goes_back(core: FairQueue, loop: Loop) -> None:
