@@ -135,14 +135,14 @@ class TaskQueues(virtual.Channel):
             super()._put(queue, message, **kwargs)
 
     def _put_fanout(self, exchange: str, message: Any, routing_key: str, **kwargs: Any) -> None:
-        client, sent = self.connection.client, (exchange, message, routing_key)
+        client, fanout = self.connection.client, (exchange, message, routing_key)
 
         def put() -> None:
             if not self.closed:
-                self._publish_fanout(*sent, **kwargs)
+                self._publish_fanout(*fanout, **kwargs)
                 return
             with connections[client].acquire(block=True) as other:  # a batch has outlived this one
-                other.default_channel._publish_fanout(*sent, **kwargs)  # noqa: SLF001
+                other.default_channel._publish_fanout(*fanout, **kwargs)  # noqa: SLF001
 
         is_lost = routing_key == SENT and self.broker.core.outages.is_away
         if not is_lost and not follows_publish(routing_key, put):

@@ -28,7 +28,7 @@ class Call:
     acks: tuple[Finish, ...]
     claimed: Claimed | None = None
     error: BaseException | None = None
-    is_over: threading.Event | None = None
+    made: threading.Event | None = None
     """Set when the caller's thread has made it, which the time-outs of its connection bound."""
     over_since: float | None = None
     """By the monotonic clock; None: there is no answer yet."""
@@ -41,8 +41,8 @@ class Call:
             self.error = error
         finally:
             self.over_since = time.monotonic()
-            if self.is_over is not None:
-                self.is_over.set()
+            if self.made is not None:
+                self.made.set()
 
 
 class Caller:
@@ -62,7 +62,7 @@ class Caller:
                     threading.Thread(target=self._run, name="fairqueue-calls", daemon=True).start()
                     self._runs = True
             if self._runs:
-                call.is_over = threading.Event()
+                call.made = threading.Event()
                 self._calls.put(call)
                 return
         call.run()

@@ -185,8 +185,8 @@ class Claims:
             self._leave()
         if self._call is None:  # else it would wait for the call
             self._core.endings.flush()
-        if self.pool is not self:  # a consumer has no processes, and no run that could be ended
-            self._processes = most_jobs(self.pool)
+        if (pool := self.pool) is not self:  # a consumer has no processes and no runs
+            self._processes = most_jobs(pool)
             self._end_runs()
         if self.waiting:
             self._look_at_wait()
@@ -337,7 +337,7 @@ class Claims:
             else:
                 call.run()
         except BaseException:  # a signal's, or a time-out's
-            if call.is_over is None and call.claimed is None:
+            if call.made is None and call.claimed is None:
                 self._call = None
                 self._leases.put_back(finishes)
             raise
@@ -448,8 +448,8 @@ class Claims:
         self.changed = None
         self.queues.clear()
         with self._call_lock:
-            if self._call is not None and self._call.is_over is not None:  # else it is interrupted
-                self._call.is_over.wait()
+            if self._call is not None and self._call.made is not None:  # else it is interrupted
+                self._call.made.wait()
                 with suppress(FairQueueError):  # the next call repeats it, and raises that, too
                     self._end_call()
         self._leave()

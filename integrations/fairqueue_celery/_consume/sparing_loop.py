@@ -26,7 +26,7 @@ class SparingLoop:
 class SparingTicks:
     """What kombu does at each turn: it subscribes and polls its connections, if they are new.
 
-    A plain queue is asked anew after each of its messages, so it needs each turn.
+    A plain queue is asked again after each of its messages, so it needs each turn.
     """
 
     def __init__(self, ticks: set[Callable[[], object]], cycle: Any) -> None:

@@ -30,7 +30,7 @@ class ColdStop:
     """Celery's cold stop of one worker. A solo pool's is its own: its tasks run in the loop."""
 
     def __init__(self, consumer: Any) -> None:
-        self._loop, self._loops_in = consumer.loop, 0  # the process whose event loop runs
+        self._loop, self._looping_pid = consumer.loop, 0
         self._begin: Callable[[], object] | None = None
         self._pipe: tuple[int, ...] = ()
         consumer.loop = self._run
@@ -41,7 +41,7 @@ class ColdStop:
             self._catch()
         if self._pipe:
             hub.add_reader(self._pipe[0], self._woken)
-            self._loops_in = os.getpid()
+            self._looping_pid = os.getpid()
 
     def _catch(self) -> None:
         for name in filter(signals.supported, NAMES):
@@ -53,7 +53,7 @@ class ColdStop:
     def _handle(self, handler: Callable[..., object], number: int, frame: object) -> None:
         is_asked_again = self._begin is not None
         self._begin = partial(handler, number, frame)
-        if is_asked_again or self._loops_in != os.getpid():  # a child has no loop
+        if is_asked_again or self._looping_pid != os.getpid():  # a child has no loop
             self._begin_now()
             return
         os.write(self._pipe[1], b"!")
@@ -76,14 +76,14 @@ class ColdStop:
             self._begin_now()  # the loop ended before it could
 
     def _begin_now(self) -> None:
-        self._loops_in = 0
+        self._looping_pid = 0
         begin, self._begin = self._begin, None
         if begin is not None:
             begin()
 
     def close(self) -> None:
         """Let go of the loop, which has ended."""
-        self._loops_in = 0
+        self._looping_pid = 0
         for fd in self._pipe:
             os.close(fd)
         self._pipe = ()

@@ -192,6 +192,13 @@ def test_only_the_thread_of_the_loop_steps() -> None:
     assert claims.steps == 0
 
 
+def play(script: str, *, seconds: float) -> None:
+    """Run it in a process of its own, to its end."""
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, timeout=seconds, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 RECONNECT = """
 import os
 from celery import Celery
@@ -217,9 +224,7 @@ pool.terminate()
 
 def test_a_process_may_exit_while_its_worker_reconnects() -> None:
     """Celery hears of an exit before it can wait for the process, and reconnects in between."""
-    command = [sys.executable, "-c", RECONNECT]
-    done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    play(RECONNECT, seconds=60)
 
 
 REWRITE = """
@@ -255,9 +260,7 @@ pool.terminate()
 
 def test_a_job_whose_process_died_before_the_connection_broke_runs() -> None:
     """It waits for another process then, as one that was never written."""
-    command = [sys.executable, "-c", REWRITE]
-    done = subprocess.run(command, timeout=20, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    play(REWRITE, seconds=20)
 
 
 COLD = """
@@ -303,9 +306,7 @@ assert len(begun) == 2
 
 def test_a_cold_stop_begins_between_two_steps_of_the_loop() -> None:
     """In a child, and where no loop runs any more, it begins at once."""
-    command = [sys.executable, "-c", COLD]
-    done = subprocess.run(command, timeout=20, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    play(COLD, seconds=20)
 
 
 def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
