@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import select
 import socket
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 from fairqueue.errors import ConfigurationError
+
+with suppress(ImportError):  # not on Windows
+    import pwd  # noqa: F401 - for getpass, see process_name
 
 
 class ThisProcess:
@@ -70,9 +75,11 @@ def needs_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
 
 
 def process_name() -> str:
-    """Name this process for an operator: user, host and process id."""
-    import getpass  # noqa: PLC0415 - few processes name themselves
+    """Name this process for an operator: user, host and process id.
 
+    It imports nothing: with gevent or eventlet, a greenlet and a native thread that import the same
+    module at the same time may wait for ever.
+    """
     try:
         user = f"{getpass.getuser()}@"
     except (KeyError, OSError):  # in a container its id may have no name

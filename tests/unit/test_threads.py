@@ -140,6 +140,25 @@ def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
     run_script(PATCHED[library] + script + ALL_END)
 
 
+IMPORTS = """
+import os, sys
+from fairqueue import FairQueue
+
+queue = FairQueue("memory://imports")
+os.environ.pop("LOGNAME", None)  # as in many containers
+os.environ.pop("USER", None)
+imported = []
+sys.addaudithook(lambda event, of: imported.append(of[0]) if event == "import" else None)
+queue.publish(b"", queue="q", workspace="w")
+sys.exit(f"imported {imported}" if imported else None)
+"""
+
+
+def test_a_first_call_imports_nothing() -> None:
+    """A greenlet and a native thread that wait for one import wait for ever."""
+    run_script(IMPORTS)
+
+
 DESCRIPTORS = """
 import os, socket, sys
 from contextlib import contextmanager
