@@ -18,6 +18,7 @@ from dramatiq.middleware import SkipMessage
 
 import fairqueue
 from fairqueue import adapters
+from fairqueue.adapters import LeaseKeeper
 from fairqueue.errors import Suspended
 from fairqueue_dramatiq._children import Children
 from fairqueue_dramatiq._claims import Claims
@@ -105,9 +106,10 @@ class Hooks:
             children=partial(Children, self._broker, core),
         )
 
-    def _is_discarded(self, message: LeasedMessage) -> bool:
+    @staticmethod
+    def _is_discarded(message: LeasedMessage, keeper: LeaseKeeper) -> bool:
         """Look now whether this run counts."""
-        fence, keeper = message.lease.fence, self._claims().keeper
+        fence = message.lease.fence
         message.lost = keeper.is_lost(fence)
         message.discarded = message.lost or keeper.is_cancelled(fence)
         return message.discarded
@@ -118,25 +120,29 @@ class Hooks:
             if not message.discarded:
                 emit()
             return
-        job, context = run
+        (job, context), claims = run, self._claims()
         self._interrupts.forget(message.lease.fence)
         try:
-            self._emit_end(message, job, emit)
+            self._emit_end(message, job, emit, claims.keeper)
         finally:
             succeeded = message.error is None and not (message.lost or message.discarded)
             if succeeded:
                 self._tell_parent(message)
             if message.trace is not None:
                 message.trace.end(message.error)
-            self._claims().core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
+            claims.core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
             adapters.leave_run(context)
 
     def _emit_end(
-        self, message: LeasedMessage, job: fairqueue.JobContext, emit: Callable[[], None]
+        self,
+        message: LeasedMessage,
+        job: fairqueue.JobContext,
+        emit: Callable[[], None],
+        keeper: LeaseKeeper,
     ) -> None:
         job.body_returned = True
-        self._claims().keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop
-        if self._is_discarded(message):
+        keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop
+        if self._is_discarded(message, keeper):
             self._discard_run(message)
             return
         if job.steps is not None and job.steps.suspended:
@@ -179,7 +185,10 @@ class Hooks:
 @contextmanager
 def _around(interrupts: Interrupts, job: fairqueue.JobContext) -> Iterator[None]:
     try:
-        with interrupts.armed(job.fence):
+        try:
+            interrupts.arm(job.fence)
             yield
+        finally:
+            interrupts.disarm(job.fence)
     except Suspended as waits:
         raise SkipMessage(str(waits)) from None

@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -35,14 +35,19 @@ class Interrupts:
         self._running: dict[int, Interrupt | None] = {}
         """None: it was interrupted."""
 
-    @contextmanager
-    def armed(self, fence: int) -> Iterator[None]:
-        """While the block runs, its thread may be interrupted."""
-        try:
-            self._running[fence] = self._interrupter(fence)
-            yield
-        finally:
-            self._disarm(fence)
+    def arm(self, fence: int) -> None:
+        """This thread may be interrupted from now on."""
+        self._running[fence] = self._interrupter(fence)
+
+    def disarm(self, fence: int) -> None:
+        """Cancel a pending interrupt; one that surfaces in here is over."""
+        while fence in self._running:
+            try:
+                with self._lock:
+                    if self._running.pop(fence) is None and not self._greenlets:
+                        _cancel_pending()
+            except RunInterrupt:
+                continue
 
     def interrupt(self, fence: int, kind: type[RunInterrupt]) -> None:
         """Interrupt the actor that runs this job, if it runs, and once only."""
@@ -53,18 +58,8 @@ class Interrupts:
                 interrupt(kind)
 
     def forget(self, fence: int) -> None:
-        """The job has ended; an interrupt during :meth:`_disarm` may have left it here."""
+        """The job has ended; an interrupt during :meth:`disarm` may have left it here."""
         self._running.pop(fence, None)
-
-    def _disarm(self, fence: int) -> None:
-        """Cancel a pending interrupt; one that surfaces in here is over."""
-        while fence in self._running:
-            try:
-                with self._lock:
-                    if self._running.pop(fence) is None and not self._greenlets:
-                        _cancel_pending()
-            except RunInterrupt:
-                continue
 
     def _interrupter(self, fence: int) -> Interrupt:
         """How another thread interrupts this thread or greenlet."""
