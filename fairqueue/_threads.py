@@ -206,7 +206,7 @@ class BackgroundWriter(Generic[T]):
 
 
 class _LogLock:
-    """The lock of a log handler: greenlets take turns by their own lock, threads by a native one.
+    """A lock of ``logging``: greenlets take turns by their own lock, threads by a native one.
 
     A waiter for a patched lock that another thread holds is never woken: a native thread that logs
     would block a greenlet for ever, or be blocked, and renew no more leases.
@@ -246,14 +246,14 @@ def _ident() -> int:
 
 
 def _let_native_threads_log() -> None:
-    """Give all log handlers locks that greenlets and native threads may share."""
-    for reference in logging._handlerList:  # type: ignore[attr-defined]  # noqa: SLF001
-        handler = reference()
-        green = getattr(handler, "lock", None)
+    """Give ``logging`` and its handlers locks that greenlets and native threads may share."""
+    handlers = [reference() for reference in logging._handlerList]  # type: ignore[attr-defined]  # noqa: SLF001
+    for owner, name in [(logging, "_lock"), *((handler, "lock") for handler in handlers)]:
+        green = getattr(owner, name, None)
         if green is None or isinstance(green, _LogLock):
             continue
         if green.acquire(blocking=False):  # else it is in use, and the next thread finds it
-            handler.lock = _LogLock(green)
+            setattr(owner, name, _LogLock(green))
             green.release()
 
 

@@ -42,6 +42,30 @@ for n in range(2):
 for _ in range(2):
     spawn(run)
 """
+LOGGERS = """
+import logging, sys
+from fairqueue._threads import start_native
+
+ended = []
+
+
+def hold():
+    with logging._lock:  # as where a level is looked up
+        native_sleep(0.3)
+    ended.append(1)
+
+
+def find(name):
+    logging.getLogger(name)
+    ended.append(1)
+
+
+for n in range(2):
+    start_native(hold, name=f"thread-{n}")
+native_sleep(0.1)
+for n in range(2):
+    spawn(find, f"greenlet.{n}")
+"""
 STEPS = """
 import sys
 import threading
@@ -116,7 +140,7 @@ for _ in range(200):
     sleep(0.05)
 sys.exit(f"{len(ended)} of 4 ended")
 """
-SCRIPTS = {"log": ALL_LOG, "steps": STEPS, "buffer": BUFFER, "memory": MEMORY}
+SCRIPTS = {"log": ALL_LOG, "loggers": LOGGERS, "steps": STEPS, "buffer": BUFFER, "memory": MEMORY}
 PATCHED = {
     "gevent": """
 from gevent import monkey, sleep, spawn
