@@ -117,7 +117,9 @@ class LeaseKeeper:
         with self._lock:
             self._held[lease.fence] = _HeldLease(lease, deadline, redeliver)
             self._deadlines[lease.fence] = deadline
-        self.start()
+            runs = self._stopped is not None
+        if not runs:
+            self.start()
 
     def started(self, fence: int) -> None:
         """Count the job's worker-seconds from now on."""
