@@ -23,7 +23,7 @@ class Proxy:
         self.silent = False
         """While set, nothing passes, and all connections stay open."""
         self.holding: bytes | None = None
-        """While set, what the server sends is held back from a chunk that contains this."""
+        """While set, what the server sends is held back from these bytes on."""
         self.held = False
         """Whether something was held back."""
         self._words: tuple[bytes, ...] = ()
@@ -79,24 +79,31 @@ class Proxy:
                 if source in self._refused:
                     source.sendall(self._refused[source])
                     continue
-                self._delay(data, to_server=to_server)
+                while self.silent:
+                    time.sleep(LOOK_EVERY_SECONDS)
                 if to_server and any(word in data for word in self._words):
                     self._words = ()
                     cut.set()
                 if not to_server and cut.is_set():
                     self.lost += 1
                     break
-                target.sendall(data)
+                target.sendall(data if to_server else self._pass_until_held(data, target))
             while self.silent:
                 time.sleep(LOOK_EVERY_SECONDS)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def _delay(self, data: bytes, *, to_server: bool) -> None:
-        while self.silent or (not to_server and self.holding is not None and self.holding in data):
-            self.held = self.held or not self.silent
+    def _pass_until_held(self, data: bytes, near: socket.socket) -> bytes:
+        """Pass on what comes before :attr:`holding`, and return the rest once it may pass."""
+        if self.holding is None or self.holding not in data:
+            return data
+        before, held, after = data.partition(self.holding)
+        near.sendall(before)
+        self.held = True
+        while self.silent or self.holding == held:
             time.sleep(LOOK_EVERY_SECONDS)
+        return held + after
 
     def close(self) -> None:
         """Close all connections."""

@@ -129,3 +129,19 @@ def test_many_threads_share_one_backlog(redis_url: str, namespace: str, shared: 
         for thread in threads:
             thread.join(30)
         assert sorted(got) == sorted(jobs)
+
+
+def test_a_wake_up_that_stops_halfway_is_given_up(proxy: Proxy, namespace: str) -> None:
+    """The link stays open and brings no more; the next wait has a link of its own."""
+    url = f"redis://127.0.0.1:{proxy.port}/0?socket_timeout=0.3"
+    with (
+        FairQueue(url, namespace=namespace) as queue,
+        contextlib.closing(queue.waiter(["q"])) as waiter,
+    ):
+        proxy.holding = b"token"
+        queue.publish(b"x", queue="q", workspace="w")
+        with pytest.raises(StoreUnavailable):
+            waiter.wait(30.0)
+        proxy.holding = None
+        queue.publish(b"x", queue="q", workspace="v")
+        assert waiter.wait(30.0)

@@ -42,7 +42,6 @@ class RedisWaiter(Waiter):
             connection = pool.connection_class(**pool.connection_kwargs)
             connect_soon(connection) if self._engine.gives_up else connection.connect()
             self._id = _id_of(connection)
-            connection._sock.settimeout(None)  # noqa: SLF001 - only a wait may last
             self._connection = connection
         return self._connection
 
@@ -65,7 +64,7 @@ class RedisWaiter(Waiter):
         return int(self._connect()._sock.fileno())  # noqa: SLF001 - as kombu does
 
     def collect(self) -> bool:
-        """Read the answer; blocks for it if it is not there yet."""
+        """Read the answer, which has begun; as of any call, its rest must come in time."""
         with self._dropping():
             reply = self._connection.read_response()
             self._armed = False
