@@ -117,8 +117,7 @@ class LeaseKeeper:
         with self._lock:
             self._held[lease.fence] = _HeldLease(lease, deadline, redeliver)
             self._deadlines[lease.fence] = deadline
-            runs = self._stopped is not None
-        if not runs:
+        if self._stopped is None:  # without the lock: threads rest only while nothing is held
             self.start()
 
     def started(self, fence: int) -> None:

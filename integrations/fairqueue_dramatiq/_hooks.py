@@ -18,7 +18,6 @@ from dramatiq.middleware import SkipMessage
 
 import fairqueue
 from fairqueue import adapters
-from fairqueue.adapters import LeaseKeeper
 from fairqueue.errors import Suspended
 from fairqueue_dramatiq._children import Children
 from fairqueue_dramatiq._claims import Claims
@@ -107,7 +106,7 @@ class Hooks:
         )
 
     @staticmethod
-    def _is_discarded(message: LeasedMessage, keeper: LeaseKeeper) -> bool:
+    def _is_discarded(message: LeasedMessage, keeper: adapters.LeaseKeeper) -> bool:
         """Look now whether this run counts."""
         fence = message.lease.fence
         message.lost = keeper.is_lost(fence)
@@ -120,7 +119,8 @@ class Hooks:
             if not message.discarded:
                 emit()
             return
-        (job, context), claims = run, self._claims()
+        job, context = run
+        claims = self._claims()
         self._interrupts.forget(message.lease.fence)
         try:
             self._emit_end(message, job, emit, claims.keeper)
@@ -138,7 +138,7 @@ class Hooks:
         message: LeasedMessage,
         job: fairqueue.JobContext,
         emit: Callable[[], None],
-        keeper: LeaseKeeper,
+        keeper: adapters.LeaseKeeper,
     ) -> None:
         job.body_returned = True
         keeper.no_redelivery(message.lease.fence)  # nothing runs that it could stop

@@ -40,7 +40,7 @@ class Interrupts:
         self._running[fence] = self._interrupter(fence)
 
     def disarm(self, fence: int) -> None:
-        """Cancel a pending interrupt; one that surfaces in here is over."""
+        """From now on it may not: an interrupt that is pending, or surfaces in here, is dropped."""
         while fence in self._running:
             try:
                 with self._lock:

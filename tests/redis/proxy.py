@@ -87,19 +87,21 @@ class Proxy:
                 if not to_server and cut.is_set():
                     self.lost += 1
                     break
-                target.sendall(data if to_server else self._pass_until_held(data, target))
+                if not to_server:
+                    data = self._pass_until_held(data, target)
+                target.sendall(data)
             while self.silent:
                 time.sleep(LOOK_EVERY_SECONDS)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-    def _pass_until_held(self, data: bytes, near: socket.socket) -> bytes:
+    def _pass_until_held(self, data: bytes, target: socket.socket) -> bytes:
         """Pass on what comes before :attr:`holding`, and return the rest once it may pass."""
         if self.holding is None or self.holding not in data:
             return data
         before, held, after = data.partition(self.holding)
-        near.sendall(before)
+        target.sendall(before)
         self.held = True
         while self.silent or self.holding == held:
             time.sleep(LOOK_EVERY_SECONDS)

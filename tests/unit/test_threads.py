@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +11,7 @@ import pytest
 from fairqueue import StoreUnavailable
 from fairqueue._threads import BackgroundWriter
 from tests.out_of_threads import out_of_threads
+from tests.scripts import failure_of
 from tests.system.ledger import wait_for
 from tests.system.needs import needs
 
@@ -161,7 +161,7 @@ native_sleep = eventlet.patcher.original("time").sleep
 def test_greenlets_do_not_wait_for_ever(library: str, script: str) -> None:
     """Where they log or publish beside native threads, take steps at once, or meet an outage."""
     needs(library)
-    run_script(PATCHED[library] + script + ALL_END)
+    assert not failure_of(PATCHED[library] + script + ALL_END)
 
 
 IMPORTS = """
@@ -180,7 +180,7 @@ sys.exit(f"imported {imported}" if imported else None)
 
 def test_a_first_call_imports_nothing() -> None:
     """A greenlet and a native thread that wait for one import wait for ever."""
-    run_script(IMPORTS)
+    assert not failure_of(IMPORTS)
 
 
 DESCRIPTORS = """
@@ -227,14 +227,7 @@ sys.exit(f"{more} descriptors were left" if more > 6 else None)
 def test_a_writer_leaves_no_descriptors_however_often_it_has_nothing_to_write(library: str) -> None:
     """A patched call gives each native thread a hub, which outlives it."""
     needs(library)
-    run_script(PATCHED[library] + DESCRIPTORS)
-
-
-def run_script(script: str) -> None:
-    """Play it in a process of its own."""
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert not failure_of(PATCHED[library] + DESCRIPTORS)
 
 
 def test_a_writer_that_cannot_be_opened_at_first() -> None:

@@ -64,7 +64,7 @@ class RedisWaiter(Waiter):
         return int(self._connect()._sock.fileno())  # noqa: SLF001 - as kombu does
 
     def collect(self) -> bool:
-        """Read the answer, which has begun; as of any call, its rest must come in time."""
+        """Read an answer that has begun; the rest must come within the socket's time-out."""
         with self._dropping():
             reply = self._connection.read_response()
             self._armed = False

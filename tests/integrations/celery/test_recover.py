@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from fairqueue import FairQueue
 from fairqueue.testing import EmbeddedServer
 from fairqueue_celery._consume.hub import HubDriver
 from fairqueue_celery._worker import bootstep
+from tests.scripts import failure_of
 from tests.system.ledger import wait_for
 
 SCHEMES = {
@@ -192,13 +191,6 @@ def test_only_the_thread_of_the_loop_steps() -> None:
     assert claims.steps == 0
 
 
-def play(script: str, *, seconds: float) -> None:
-    """Run it in a process of its own, to its end."""
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, timeout=seconds, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 RECONNECT = """
 import os
 from celery import Celery
@@ -224,7 +216,7 @@ pool.terminate()
 
 def test_a_process_may_exit_while_its_worker_reconnects() -> None:
     """Celery hears of an exit before it can wait for the process, and reconnects in between."""
-    play(RECONNECT, seconds=60)
+    assert not failure_of(RECONNECT)
 
 
 REWRITE = """
@@ -260,7 +252,7 @@ pool.terminate()
 
 def test_a_job_whose_process_died_before_the_connection_broke_runs() -> None:
     """It waits for another process then, as one that was never written."""
-    play(REWRITE, seconds=20)
+    assert not failure_of(REWRITE, seconds=20)
 
 
 COLD = """
@@ -306,7 +298,7 @@ assert len(begun) == 2
 
 def test_a_cold_stop_begins_between_two_steps_of_the_loop() -> None:
     """In a child, and where no loop runs any more, it begins at once."""
-    play(COLD, seconds=20)
+    assert not failure_of(COLD, seconds=20)
 
 
 def test_an_idle_worker_does_not_look_at_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:
