@@ -156,7 +156,7 @@ def test_an_operator_without_a_permission(own_server: EmbeddedServer) -> None:
     shell = Shell(_user(own_server, "~*", "+@all", "-lpush"), "fairqueue")
     assert len(shell.json("stats")["workspaces"]) == 1
     shell.run("pause", "--workspace", "a")
-    if _knows_dryrun(own_server.client()):
+    if _has_functions(own_server.client()):
         told = [one["text"] for one in shell.json("doctor", code=1)["remarks"]]
         assert any("run LPUSH on keys like" in text for text in told)
 
@@ -237,7 +237,7 @@ def test_the_wait_for_replicas_is_not_permitted(own_server: EmbeddedServer) -> N
         queue.publish(b"x", queue="q")
     told = (
         r"does not let user 'app' run WAIT.*\+wait"
-        if _knows_dryrun(admin)
+        if _has_functions(admin)
         else r"no permissions to run the 'wait' command.*its ACL allows"
     )
     assert re.search(told, str(caught.value))
@@ -275,14 +275,14 @@ def _user(server: EmbeddedServer, *rules: str) -> str:
     return f"unix://app:{SECRET}@{server.socket_path}"
 
 
-def _knows_dryrun(client: Any) -> bool:
-    """``ACL DRYRUN`` came with Redis 7.0."""
+def _has_functions(client: Any) -> bool:
+    """Functions and ``ACL DRYRUN`` came with Redis 7.0."""
     return int(client.info("server")["redis_version"].split(".")[0]) >= 7
 
 
 @pytest.fixture
 def _can_be_asked(redis_client: redis.Redis) -> None:
-    if not _knows_dryrun(redis_client):
+    if not _has_functions(redis_client):
         pytest.skip("this server cannot be asked what an ACL allows")
 
 
@@ -497,8 +497,12 @@ def test_a_worker_of_several_shards_at_a_full_redis(
         assert len(queue.claim(["q"], 16).leases) == (most or 16)
 
 
-def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:
-    """A pause, a limit, a cancel and a purge act where memory must be freed, and so does a list."""
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "another release"])
+def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer, *, is_known: bool) -> None:
+    """A pause, a limit, a cancel and a purge act where memory must be freed, and so does a list.
+
+    Also those of a release that this Redis does not know.
+    """
     client = own_server.client()
     with FairQueue(own_server.url) as queue:
         for n in range(40):
@@ -507,6 +511,8 @@ def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:
         dead, *leases = queue.claim(["q"], 8).leases
         queue.reject(dead, reason="bad")
         client.script_flush()
+        if not is_known and _has_functions(client):
+            client.function_flush()
         client.config_set("maxmemory", 1)
         admin = queue
         admin.pauses.pause(Scope.workspace("w0"))
@@ -539,6 +545,17 @@ def test_brakes_work_at_a_full_redis(own_server: EmbeddedServer) -> None:
         assert {finding.invariant for finding in admin.doctor.audit()} == {
             "I2"
         }  # limits that drain
+
+
+def test_a_full_redis_is_said_to_be_full(own_server: EmbeddedServer) -> None:
+    """Also by a release that it does not know, to a user who may run functions only."""
+    client = own_server.client()
+    if not _has_functions(client):
+        pytest.skip("a server without functions")
+    url = _user(own_server, "~*", "+@all", "-eval", "-evalsha")
+    client.config_set("maxmemory", 1)
+    with FairQueue(url) as queue, pytest.raises(StoreUnavailable, match="out of memory"):
+        queue.publish(b"x", queue="q")
 
 
 def test_a_worker_with_other_limits_boots_at_a_full_redis(own_server: EmbeddedServer) -> None:

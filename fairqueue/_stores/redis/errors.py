@@ -84,6 +84,11 @@ def _code(error: Exception) -> str | None:
     return "OOM" if code is None and "maxmemory" in text else code
 
 
+def is_full(error: Exception) -> bool:
+    """Whether the server has no memory for it."""
+    return _code(error) == "OOM"
+
+
 def is_from_wrong_server(error: Exception) -> bool:
     """Whether an error says that another server may have taken over."""
     return _code(error) in WRONG_SERVER

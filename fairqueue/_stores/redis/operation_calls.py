@@ -2,8 +2,8 @@
 
 A server that does not know the function gets the library and is called again, as after
 ``FUNCTION FLUSH``, on a new node of a Cluster, and with a new release. Without functions (Redis
-6.2, or an ACL that forbids them) an operation goes by EVALSHA, or by EVAL if the server does not
-know the script.
+6.2, or an ACL that forbids them), and while a full server has no room for the library, an operation
+goes by EVALSHA, or by EVAL if the server does not know the script.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from fairqueue._stores.library import Library
 from fairqueue._stores.redis.connections import Confirmation, Wire, head, packed, read_one
-from fairqueue._stores.redis.errors import is_withheld
+from fairqueue._stores.redis.errors import is_full, is_withheld
 from fairqueue._stores.redis.traced import is_traced
 
 FUNCTION_UNKNOWN = "Function not found"
@@ -34,12 +34,14 @@ class Delivery:
         self.has_functions = True
 
     def brings_library(self) -> bool:
-        """Load the library; False: functions do not work for this user here."""
+        """Load the library; False: this user may not, or there is no memory for it now."""
         traced = partial(self.wire.traced, "execute_command")
         execute = traced if is_traced() else self.wire.execute
         try:
             execute("FUNCTION LOAD", self.library.text)
         except ResponseError as error:
+            if is_full(error):
+                return False
             if is_withheld(error):
                 self.has_functions = False
             elif LIBRARY_KNOWN not in str(error):  # another process was first
@@ -72,11 +74,10 @@ class OperationCall:
         self._read = self._confirmation.read if self._confirmation else read_one
         self._wait = self._confirmation.wait if self._confirmation else None
         self._arguments = len(library.arguments_of(operation))
-        self._way = self._way_by()
+        self._way = self._way_by(is_function=delivery.has_functions)
 
-    def _way_by(self, *, whole: bool = False) -> _Way:
+    def _way_by(self, *, is_function: bool, whole: bool = False) -> _Way:
         """Pack the constant part of the call; ``whole``: with the script."""
-        is_function = self._delivery.has_functions
         if is_function:
             command = ["FCALL", self._delivery.library.function(self._operation)]
         elif whole:
@@ -98,7 +99,7 @@ class OperationCall:
         if self._confirmation is not None:
             self._confirmation.ensure()
         if self._way.is_function is not self._delivery.has_functions:
-            self._way = self._way_by()
+            self._way = self._way_by(is_function=self._delivery.has_functions)
         way = self._way
         for _ in range(WAYS):
             try:
@@ -125,7 +126,8 @@ class OperationCall:
                 raise error
             elif self._delivery.brings_library():
                 return way
-            return self._way_by()
-        if not isinstance(error, NoScriptError):
+        elif self._delivery.has_functions and is_withheld(error):
+            raise ResponseError("OOM no memory for the library") from error
+        elif not isinstance(error, NoScriptError):
             raise error
-        return self._way_by(whole=True)
+        return self._way_by(is_function=False, whole=not way.is_function)
