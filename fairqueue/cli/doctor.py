@@ -8,9 +8,9 @@ from dataclasses import asdict
 import click
 
 from fairqueue import FairQueue
-from fairqueue.adapters import mask_password
 from fairqueue.audit import Checkup, Level, Remark, Repair, remedy_of
 from fairqueue.cli._command import Answer, on_queue, progress, table
+from fairqueue.cli._connect import shown_url
 from fairqueue.cli._typed import as_typed
 from fairqueue.plain import count_jobs, counted, printable
 
@@ -34,7 +34,7 @@ def doctor(core: FairQueue, *, repair: bool, forget: bool) -> Answer:
     if forget:
         core.doctor.drop_set_aside()
     found = core.doctor.checkup(repair=repair)
-    url = mask_password(click.get_current_context().params["url"])
+    url = shown_url(click.get_current_context().params["url"])
     text = "\n".join(_parts(found, url))
     return Answer({"url": url, **asdict(found)}, text, 0 if found.is_sound else 1)
 

@@ -59,6 +59,7 @@ def test_celery_gives_the_commands_its_own_broker(redis_url: str, namespace: str
     found = json.loads(of_app(url, "stats", "--json").stdout)
     assert [row["workspace"] for row in found["workspaces"]] == ["acme"]
     assert (found["url"], found["namespace"]) == (f"{url} (app shop)", namespace)
+    assert json.loads(of_app(url, "doctor", "--json").stdout)["url"] == found["url"]
     assert json.loads(of_app(url, "limits", "get", "--json").stdout) == {"limits": []}
     assert of_app(url, "pause", "--workspace", "acme").exit_code == 0
     other = of_app("amqp://", "stats", "--json", "--url", redis_url, "--namespace", namespace)
