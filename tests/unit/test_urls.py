@@ -118,6 +118,15 @@ def test_a_misspelt_setting_in_a_url_is_rejected() -> None:
         ("redis://u:S3cret@h/0?foo=bar", "has an option 'foo': leave it out"),
         ("redis://u:S3cret@h/0?socket_timeout=x", "Invalid value for 'socket_timeout'"),
         ("rediss://u:S3cret@h/0?ssl_cert_reqs=foo", "Invalid SSL Certificate"),
+        ("redis://u:S3cret@h/0?ssl_ca_certs=ca.pem", "is for TLS: rediss://"),
+        (
+            "rediss://u:S3cret@h/0?ssl_ca_certs=/no/ca.pem",
+            "ssl_ca_certs=/no/ca.pem cannot be loaded: [Errno 2] No such file",
+        ),
+        (
+            f"rediss://u:S3cret@h/0?ssl_certfile={__file__}&ssl_keyfile=/no/a.key&ssl_password=S3c",
+            "ssl_keyfile=/no/a.key cannot be loaded",
+        ),
         ("redis://u:S3cret@h:99999/0", "Port out of range"),
         ("redis://u:S3cret@[::1/0", "Invalid IPv6 URL"),
         ("redis://u:S3c/ret@h/0", "percent-encoded"),
@@ -151,3 +160,10 @@ def test_a_client_of_another_kind_is_rejected() -> None:
     """It would fail at the first call, with an error about coroutines."""
     with pytest.raises(ConfigurationError, match=r"not a redis\.asyncio\.client\.Redis"):
         FairQueue(client=redis.asyncio.Redis())
+
+
+@pytest.mark.parametrize("name", ["NONE", "OPTIONAL", "REQUIRED"])
+def test_celerys_names_of_ssl_cert_reqs_are_known(name: str) -> None:
+    """A Celery app's broker URL may have them, and works elsewhere as it is."""
+    FairQueue(f"fairqueues://h/0?ssl_cert_reqs=CERT_{name}").close()
+    FairQueue(f"fairqueues+sentinel://h/s/0?db=0&ssl_cert_reqs=CERT_{name}").close()

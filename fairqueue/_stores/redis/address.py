@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import ssl
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +30,8 @@ MOST_SECONDS = 1e6
 """The longest time-out of a connection. A socket refuses one of 300 years."""
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _PORT = re.compile(r":\d*$")
+_CELERYS_NAME = re.compile(r"(?<=[?&]ssl_cert_reqs=)CERT_\w+")
+"""What Celery calls none, optional and required in a URL."""
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
 )
@@ -115,17 +120,19 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
 
     In a Cluster it connects to the node with the slot of this hash tag.
     """
+    url = _CELERYS_NAME.sub(lambda found: found[0].removeprefix("CERT_").lower(), url)
     try:
         client = _client(url, tag)
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
         _check_timeouts(pool.connection_kwargs)
+        _check_files(pool.connection_kwargs)
         _check_hosts(url)
     except ConfigurationError:
         raise
     except (ValueError, TypeError, redis.RedisError) as error:
         raise ConfigurationError(
-            f"bad URL {mask_password(url)!r}: {_what_is_wrong(str(error))}"
+            f"bad URL {mask_password(url)!r}: {_what_is_wrong(str(error), url)}"
         ) from None  # the original may quote a password
     if url.startswith("unix:") or is_resolved_at_connect(url):
         return client
@@ -161,8 +168,31 @@ def _check_timeouts(options: dict[str, Any]) -> None:
             )
 
 
-def _what_is_wrong(text: str) -> str:
+def _check_files(options: dict[str, Any]) -> None:
+    """Raise ConfigurationError for certificates that no connection could load.
+
+    Else each connect fails as in an outage, with an error that does not name the file.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    load_own = partial(context.load_cert_chain, password=options.get("ssl_password"))
+    loads: dict[tuple[str, str], Callable[[Any, Any], object]] = {
+        ("ssl_ca_certs", "ssl_ca_path"): context.load_verify_locations,
+        ("ssl_certfile", "ssl_keyfile"): load_own,
+    }
+    for names, load in loads.items():
+        given = {name: options[name] for name in names if options.get(name)}
+        try:
+            if given:
+                load(*map(given.get, names))
+        except (OSError, TypeError) as error:
+            shown = ", ".join(f"{name}={path}" for name, path in given.items())
+            raise ConfigurationError(f"the URL's {shown} cannot be loaded: {error}") from None
+
+
+def _what_is_wrong(text: str, url: str) -> str:
     unknown = _UNKNOWN.search(text)
+    if unknown and unknown[1].startswith("ssl_") and not url.startswith("rediss"):
+        return f"option {unknown[1]!r} is for TLS: rediss://…, or fairqueues://… of a Celery app"
     if unknown:
         return f"neither fairqueue nor the Redis client has an option {unknown[1]!r}: leave it out"
     if _SAFE.match(text):
