@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 import redis
+from celery.app.defaults import DEFAULTS
 from celery.backends.cache import CacheBackend
 from celery.backends.redis import RedisBackend
 
 from fairqueue import Settings
 from fairqueue.adapters import (
     CREDENTIALS,
+    SOCKET_TIMEOUT_SECONDS,
     following_primary,
     load_credentials,
     resolving_pool,
@@ -38,6 +40,8 @@ class FairQueueBackend(RedisBackend):
         given = url or kwargs.pop("host", None)
         self._address = read_url(given, tls=self.by_tls_scheme) if given else Address()
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
+        if self.connparams["socket_timeout"] == DEFAULTS["redis_socket_timeout"]:
+            self.connparams["socket_timeout"] = SOCKET_TIMEOUT_SECONDS
         if self._address.scheme == "redis+cluster":  # all keys of a result need one slot
             tag = f"{{{self._namespace}}}".encode()
             for name in ("task_keyprefix", "group_keyprefix", "chord_keyprefix"):

@@ -254,6 +254,20 @@ def test_a_worker_exits_within_its_grace(
     assert "leases will expire" in worker.log.read_text()
 
 
+@pytest.mark.parametrize("pool", ["threads", "gevent"])
+def test_a_worker_whose_results_are_there_exits_as_soon(own_shop: Any, pool: str) -> None:
+    """A result waits for a silent Redis as long as any call; Celery's default is two minutes."""
+    with proxy_before(own_shop._server.url) as proxy:
+        url = own_shop.at_port(proxy.port)
+        own_shop.config = {"result_backend": url}
+        worker = own_shop.worker("-P", pool, "-c", "2", url=url).ready()
+        own_shop.publisher().send("work", 1, workspace="ada", kwargs={"seconds": 1.0})
+        own_shop.ledger.wait("start", 1)
+        proxy.silent = True
+        own_shop.ledger.wait("end", 1)
+        worker.stop(seconds=GRACE_SECONDS)
+
+
 GIVEN_UP_SECONDS = 40
 """Celery waits two seconds before its only retry; a search for Redis would take sixty."""
 
