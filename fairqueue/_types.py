@@ -218,6 +218,8 @@ class Renewed(NamedTuple):
     failed: frozenset[int] = frozenset()
     """Those of leases that could not be renewed, while others were: renew them again."""
     wide: Mapping[int, Sequence[str]] = MappingProxyType({})  # limits over several shards
+    away: Exception | None = None
+    """Why a shard that has some of them did not answer."""
 
 
 class Cancelled(str, Enum):

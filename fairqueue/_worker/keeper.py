@@ -21,7 +21,7 @@ from fairqueue._threads import (
     renew_until,
     start_native,
 )
-from fairqueue._types import Lease
+from fairqueue._types import Lease, Renewed
 from fairqueue._utils import Throttle
 from fairqueue.plain import counted
 
@@ -241,16 +241,19 @@ class LeaseKeeper:
     def _try_to_renew(self, queue: FairQueue) -> bool:
         sent = time.monotonic()
         by_owner = self._progress(sent)
+        left, why = sum(map(len, by_owner.values())), None
         try:
-            failed = [self._renew(queue, *each, sent) for each in by_owner.items()]
+            for owner, progress in by_owner.items():
+                renewed = self._renew(queue, owner, progress, sent)
+                left -= len(progress) - len(renewed.failed)
+                why = renewed.away or why
             if by_owner:
                 queue.reap()
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and retried
-            self._failed(error, sum(map(len, by_owner.values())))
-            return False
-        if any(failed):
-            self._failed("see what is set aside, by 'fairqueue doctor'", sum(failed))
-        return not any(failed)
+            why = error
+        if left or why:
+            self._failed(why or "see what is set aside, by 'fairqueue doctor'", left)
+        return not (left or why)
 
     def _call_on_beat(self) -> None:
         try:
@@ -273,14 +276,13 @@ class LeaseKeeper:
 
     def _renew(
         self, queue: FairQueue, owner: str, progress: list[tuple[int, float]], sent: float
-    ) -> int:
-        """Return how many could not be renewed, while others were."""
+    ) -> Renewed:
         renewed = queue.renew(progress, owner=owner)
         ended = renewed.lost | renewed.failed
         self._extend([fence for fence, _ in progress if fence not in ended], sent)
         self._lose(renewed.lost)
         self._cancel(renewed.cancelled)
-        return len(renewed.failed)
+        return renewed
 
     def _extend(self, fences: list[int], sent: float) -> None:
         with self._lock:  # a lease that is forgotten meanwhile gets no deadline
@@ -291,7 +293,8 @@ class LeaseKeeper:
 
     def _failed(self, error: Exception | str, count: int) -> None:
         if self._log_throttle.passes():
-            log.warning("could not renew %s, will retry: %s", counted(count, "lease"), error)
+            what = f"renew {counted(count, 'lease')}" if count else "end expired leases"
+            log.warning("could not %s, will retry: %s", what, error)
 
     def _watch(self, stopped: threading.Event) -> None:
         while not stopped.wait(self._until_next_deadline()):

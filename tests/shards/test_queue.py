@@ -169,6 +169,22 @@ def test_a_shard_that_is_away_holds_up_no_other(
     assert {shard_of_fence(lease.fence) for lease in more} == {1}
 
 
+def test_the_keeper_says_why_leases_of_a_shard_were_not_renewed(
+    queue: FairQueue, away: Away, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its shard is away: nothing is damaged, so nothing is set aside that could be looked at."""
+    fill(queue, 1)
+    keeper = LeaseKeeper(queue, on_lost=lambda _: None)
+    for lease in queue.claim(["q"], 100).leases:
+        keeper.hold(lease)
+    away(1)
+    with caplog.at_level(logging.WARNING, "fairqueue.keeper"):
+        assert not keeper._try_to_renew(queue)
+    keeper.stop()
+    held = sum(home == 1 for home in HOMES.values())
+    assert f"could not renew {held} leases, will retry: away" in caplog.text
+
+
 def test_an_old_lease_of_a_shard_that_is_away_holds_up_no_other(
     queue: FairQueue, away: Away
 ) -> None:

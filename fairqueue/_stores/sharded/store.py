@@ -197,7 +197,8 @@ class ShardedStore(ShardedLimits, OwnMethods):
                 found[n] = Renewed(fences)
             elif n not in found:
                 found[n] = Renewed(frozenset(), failed=fences)
-        return replies.all_renewed(found.values())
+        away = next(iter(errors.found), None)
+        return replies.all_renewed(found.values())._replace(away=away)
 
     def waiter(
         self,
