@@ -31,7 +31,8 @@ from fairqueue_dramatiq.errors import translated_errors
 logger = logging.getLogger("fairqueue_dramatiq.claims")
 
 DELIVERY_RETRY_SECONDS = 5.0
-SHUTDOWN_TRIES = 10
+SHUTDOWN_SECONDS = 2.0
+"""A stopping worker begins no further try after that: a try may wait for missing replicas."""
 SHUTDOWN_RETRY_SECONDS = 0.2
 CLAIM_INTERVAL_SECONDS = 0.002
 """Between two claims, so that not each job of a steady flow costs a call to the store."""
@@ -306,17 +307,17 @@ class Claims:
     def close(self) -> None:
         """Report the last finished jobs and stop. Those that cannot be reported run again."""
         self.drain()
-        for _ in range(SHUTDOWN_TRIES):
-            if self._all_reported():
+        until = time.monotonic() + SHUTDOWN_SECONDS
+        while not self._all_reported():
+            if time.monotonic() > until:
+                logger.warning(
+                    "the store did not answer while this worker stopped: %d jobs run again "
+                    "when their leases end (fences %s)",
+                    len(self._finishes),
+                    ", ".join(str(finish.fence) for finish in self._finishes),
+                )
                 break
             time.sleep(SHUTDOWN_RETRY_SECONDS)
-        else:
-            logger.warning(
-                "the store did not answer while this worker stopped: %d jobs run again "
-                "when their leases end (fences %s)",
-                len(self._finishes),
-                ", ".join(str(finish.fence) for finish in self._finishes),
-            )
         self.keeper.stop()
         self._wake_pipe.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -70,6 +71,31 @@ def test_what_ends_during_an_outage_frees_one_thread(
         claims._claim(tuple(claims._finishes), claims._wanted())
         assert len(leases) == 3
         claims.close()
+
+
+def test_a_stop_is_short_where_each_call_waits(
+    namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for replicas that are missing: the stop takes some seconds, not so many calls."""
+    leases, tries = list[Lease](), list[None]()
+
+    def wait_in_vain(*_: Any, **__: Any) -> None:
+        tries.append(None)
+        time.sleep(0.9)
+        raise StoreUnavailable("0 of min_replicas=1")
+
+    with FairQueue("memory://", namespace=namespace) as core:
+        none: Any = dict.fromkeys(("lost", "cancelled"), lambda _: None)
+        claims = Claims(core, threads=1, deliver=leases.append, **none)
+        claims.add_queue("q")
+        core.publish(b"", queue="q", workspace="a")
+        claims._claim((), 1)
+        with monkeypatch.context() as away:
+            for name in ("finish", "claim"):
+                away.setattr(core, name, wait_in_vain)
+            claims.finish(leases[0])
+            claims.close()
+    assert 1 <= len(tries) <= 4
 
 
 def test_a_job_that_cannot_be_handed_out_holds_up_no_other(
