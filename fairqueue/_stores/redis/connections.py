@@ -153,10 +153,6 @@ class Wire:
             error.owes_reply = times > isinstance(error, ResponseError)  # type: ignore[attr-defined]
             raise
 
-    def execute(self, command: str, *arguments: str) -> Any:
-        """Run a command of one or two words."""
-        return self.exchange(head([*command.split(), *arguments], 0))
-
     def run(self, command: Sequence[bytes], is_there: Callable[[], bool] | None) -> Any:
         """Run a command; ``is_there``, on one of several servers: see :meth:`exchange`."""
         return self.exchange(head((), len(command)) + packed(command), is_there=is_there)

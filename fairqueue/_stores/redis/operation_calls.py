@@ -9,7 +9,6 @@ goes by EVALSHA, or by EVAL if the server does not know the script.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from hashlib import sha1
 from typing import Any, NamedTuple
 
@@ -35,10 +34,12 @@ class Delivery:
 
     def brings_library(self) -> bool:
         """Load the library; False: this user may not, or there is no memory for it now."""
-        traced = partial(self.wire.traced, "execute_command")
-        execute = traced if is_traced() else self.wire.execute
+        load, text = "FUNCTION LOAD", self.library.text
         try:
-            execute("FUNCTION LOAD", self.library.text)
+            if is_traced():
+                self.wire.traced("execute_command", load, text)
+            else:
+                self.wire.exchange(head([*load.split(), text], 0))
         except ResponseError as error:
             if is_full(error):
                 return False
