@@ -6,7 +6,7 @@ virtual methods.
 
 from __future__ import annotations
 
-import logging
+from contextlib import suppress
 from functools import partial
 from queue import Empty
 from typing import Any
@@ -26,8 +26,6 @@ from fairqueue_celery._consume.pool import worker_on
 from fairqueue_celery._publish.batch import SENT, follows_publish
 from fairqueue_celery._publish.publish import is_task, next_delivery_tag, publish
 from fairqueue_celery._publish.revoke import withdraw_revoked
-
-logger = logging.getLogger("fairqueue_celery.channel")
 
 BASE64 = "base64"
 """What kombu writes bodies in by default, since they may be bytes."""
@@ -280,14 +278,8 @@ class TaskQueues(virtual.Channel):
     def close(self) -> None:
         """Stop taking jobs and give back what has not started. What runs keeps its lease."""
         if not self.closed:
-            try:
+            with suppress(FairQueueError):  # the flusher tries again, and logs it
                 self._give_back()
-            except FairQueueError as error:
-                logger.warning(
-                    "Redis did not answer while a channel closed; its jobs are given back later: "
-                    "%s",
-                    error,
-                )
         super().close()
 
     def _give_back(self) -> None:
