@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -175,6 +175,16 @@ class LeaseKeeper:
             job.id,
             job.task,
             job.workspace,
+        )
+
+    @staticmethod
+    def note_expired(fences: Collection[int]) -> None:
+        """Say that runs ended too late: the store had expired their leases."""
+        log.warning(
+            "%d lease(s) expired before their jobs finished (fences %s); unless they were acked "
+            "early, these jobs run again",
+            len(fences),
+            ", ".join(map(str, sorted(fences))),
         )
 
     def forget(self, fence: int) -> None:

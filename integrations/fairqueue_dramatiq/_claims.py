@@ -231,7 +231,8 @@ class Claims:
         self._passes_wakeup_on = False
         for finish in finishes:
             self.keeper.forget(finish.fence)
-        self._log_lost(sorted(claimed.lost & {finish.fence for finish in finishes}))
+        if unreported := claimed.lost & {finish.fence for finish in finishes}:
+            self.keeper.note_expired(unreported)
         for lease in claimed.leases:
             self.keeper.hold(lease)
         with self._lock:
@@ -239,15 +240,6 @@ class Claims:
             startable = self._take(claimed, n)
         for lease in startable:
             self._hand_out(lease)
-
-    @staticmethod
-    def _log_lost(fences: list[int]) -> None:
-        if fences:
-            logger.warning(
-                "%d lease(s) expired before their jobs finished (fences %s): these jobs run again",
-                len(fences),
-                ", ".join(map(str, fences)),
-            )
 
     def _take(self, claimed: Claimed, n: int) -> tuple[Lease, ...]:
         """Keep what was claimed; return the leases that have an idle thread."""

@@ -19,7 +19,6 @@ follows when Celery acks. A job that does not begin after all is released, acked
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter, deque
@@ -34,8 +33,6 @@ from fairqueue_celery._consume.shared_memory import deadlines, runs
 
 if TYPE_CHECKING:
     from fairqueue_celery._consume.claims import Claims
-
-logger = logging.getLogger("fairqueue_celery.leases")
 
 BEATS_UNTIL_ORPHANED = 2
 
@@ -290,7 +287,7 @@ class HeldLeases:
             ended = [self._held.pop(finish.fence, None) for finish in filter(_is_end, finishes)]
         aborted = {held.fence for held in ended if held is not None and held.verdict is None}
         if unexpected := set(lost) - aborted:  # an aborted run was logged when it was stopped
-            self._log_lost(unexpected)
+            self._keeper.note_expired(unexpected)
 
     def put_back(self, finishes: Iterable[Finish]) -> None:
         """The call failed: they stay pending unless superseded, and their leases are renewed."""
@@ -373,15 +370,6 @@ class HeldLeases:
                 if held.request.acknowledged:
                     self.decide(held.fence, Verdict.ACK)
                 self.end(held)
-
-    @staticmethod
-    def _log_lost(fences: Collection[int]) -> None:
-        logger.warning(
-            "%d lease(s) expired before their jobs finished (fences %s); acks_late jobs may run "
-            "again",
-            len(fences),
-            ", ".join(map(str, sorted(fences))),
-        )
 
     def _changed(self, held: HeldLease) -> None:
         changed = held.owner.changed if held.owner is not None else None
