@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from fairqueue._context import JobContext
+from fairqueue._utils import needs_extra
 from fairqueue.errors import ConfigurationError
 
 Attributes = dict[str, str | int | float]
@@ -72,15 +73,10 @@ class _Api:
     """OpenTelemetry's modules, imported when tracing is on."""
 
     def __init__(self) -> None:
-        try:
+        with needs_extra("setting 'tracing'", "otel", ConfigurationError):
             self.trace = import_module("opentelemetry.trace")
             self.context = import_module("opentelemetry.context")
             self.propagate = import_module("opentelemetry.propagate")
-        except ModuleNotFoundError as error:
-            raise ConfigurationError(
-                f"setting 'tracing' needs opentelemetry-api: pip install 'fairqueue[otel]' "
-                f"({error.name} is missing)"
-            ) from None
         from importlib.metadata import version  # noqa: PLC0415 - few programs have spans
 
         self.tracer = self.trace.get_tracer("fairqueue", version("fairqueue"))

@@ -7,8 +7,8 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -69,9 +69,16 @@ def _find(source: str) -> Any:
     return found
 
 
-def needs_extra(error: ModuleNotFoundError, extra: str) -> ModuleNotFoundError:
-    """Return the error for a missing package, which names the extra of fairqueue that has it."""
-    return ModuleNotFoundError(f"{error}: pip install 'fairqueue[{extra}]'", name=error.name)
+@contextmanager
+def needs_extra(what: str, extra: str, error: type[Exception] | None = None) -> Iterator[None]:
+    """Name the extra of fairqueue that has what the block cannot import; None: the same error."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        missing.msg = f"{what} needs the package {missing.name}: pip install 'fairqueue[{extra}]'"
+        if error is None:
+            raise
+        raise error(missing.msg) from None
 
 
 def process_name() -> str:

@@ -8,6 +8,7 @@ from fairqueue._settings import Settings, mask_password, servers_of
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
+from fairqueue._utils import needs_extra
 from fairqueue.errors import ConfigurationError
 
 SCHEMES = (
@@ -104,15 +105,6 @@ def _open_engine(
 
 
 def _open_memory(url: str, namespace: str, shard: int) -> Engine:
-    try:
+    with needs_extra("memory://", "memory", ConfigurationError):
         from fairqueue._stores.memory import open_memory  # noqa: PLC0415 - Lua is an extra
-    except ModuleNotFoundError as error:
-        raise needs_memory_extra(error) from error
     return open_memory(url, namespace=namespace, shard=shard)
-
-
-def needs_memory_extra(error: ModuleNotFoundError) -> ConfigurationError:
-    """Return the error for a missing package of the memory engine."""
-    return ConfigurationError(
-        f"memory:// needs the package {error.name}: pip install 'fairqueue[memory]'"
-    )

@@ -12,13 +12,11 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue
-from fairqueue.adapters import mask_password
+from fairqueue.adapters import mask_password, needs_extra
 from fairqueue.cli._connect import APP, AppQueue, BadUsage
 from fairqueue.cli._typed import PREFIX, words_before
 
 Command = Callable[..., None]
-
-MISSING = "--broker needs Dramatiq: pip install 'fairqueue[dramatiq]' ({})"
 
 
 def use_celery_app(group: Command) -> Command:
@@ -70,12 +68,10 @@ def broker_option(group: Command) -> Command:
 
 
 def _queue_of_broker(reference: str) -> FairQueue:
-    try:
+    with needs_extra("--broker", "dramatiq", BadUsage):
         from dramatiq import Broker, get_broker  # noqa: PLC0415 - an extra
 
         from fairqueue_dramatiq import queue_of  # noqa: PLC0415 - needs it
-    except ImportError as error:
-        raise BadUsage(MISSING.format(error)) from None
     named = _imported(reference)
     broker = get_broker() if named is None else named
     if not isinstance(broker, Broker):

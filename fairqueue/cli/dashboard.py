@@ -11,13 +11,10 @@ from typing import Any
 
 import click
 
+from fairqueue.adapters import needs_extra
 from fairqueue.cli._connect import BadUsage, Problem, connection_options, opened_queue, shown_url
 from fairqueue.plain import printable
 
-MISSING = (
-    "the dashboard needs starlette, uvicorn, jinja2 and sse-starlette: "
-    "pip install 'fairqueue[dashboard]' ({} is missing)"
-)
 OPEN_TO_ALL = (
     "--host {} can be reached from other hosts: set --token or --read-token, better by "
     "FAIRQUEUE_DASHBOARD_TOKEN or FAIRQUEUE_DASHBOARD_READ_TOKEN, or leave --host out"
@@ -89,15 +86,13 @@ def dashboard(
     proxy before it, set a token. It also keeps the short history of an hour that
     its pictures show.
     """
-    try:
+    with needs_extra("dashboard", "dashboard", BadUsage):
         from fairqueue.dashboard import (  # noqa: PLC0415 - an extra
             app,
             is_loopback,
             only_this_host,
             several,
         )
-    except ModuleNotFoundError as error:
-        raise BadUsage(MISSING.format(error.name)) from None
     if not (access["token"] or access["read_token"]):
         if not is_loopback(host):
             raise BadUsage(OPEN_TO_ALL.format(printable(host)))

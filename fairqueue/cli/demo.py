@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from fairqueue import FairQueueError
+from fairqueue.adapters import needs_extra
 from fairqueue.cli._connect import BadUsage, Problem
-
-MISSING = "the demo needs Celery and rich: pip install 'fairqueue[demo]' ({} is missing)"
 
 
 @click.command()
@@ -37,10 +36,8 @@ def demo(*, jobs: int, svg: Path) -> None:
         raise BadUsage(
             f"folder {str(svg.parent)!r} does not exist: create it, or pass another --svg"
         )
-    try:
+    with needs_extra("demo", "demo", BadUsage):
         from fairqueue.demo import show  # noqa: PLC0415 - rich and Celery are an extra
-    except ModuleNotFoundError as error:
-        raise BadUsage(MISSING.format(error.name)) from None
     try:
         show(jobs=jobs, svg=svg)
     except FairQueueError as error:

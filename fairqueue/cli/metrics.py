@@ -7,11 +7,10 @@ from typing import Any
 import click
 
 from fairqueue import ConfigurationError, Settings
+from fairqueue.adapters import needs_extra
 from fairqueue.cli._connect import BadUsage, Problem, connection_options, opened_queue, shown_url
 from fairqueue.metrics import collector, serve
 from fairqueue.plain import printable
-
-MISSING = "metrics need prometheus-client: pip install 'fairqueue[metrics]' ({} is missing)"
 
 
 def _address(_context: Any, _option: Any, value: str) -> str:
@@ -47,9 +46,8 @@ def metrics(*, url: str, namespace: str | None, bind: str, top: int | None) -> N
     """
     with opened_queue(url, namespace) as core:
         try:
-            server = serve([collector(core, workspaces=top)], bind)
-        except ModuleNotFoundError as error:
-            raise BadUsage(MISSING.format(error.name)) from None
+            with needs_extra("metrics", "metrics", BadUsage):
+                server = serve([collector(core, workspaces=top)], bind)
         except ConfigurationError as error:
             raise Problem(str(error)) from None
         click.echo(f"{server.url} has the metrics of {shown_url(url)}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from importlib import import_module
 from typing import Any
 
 import click
 import redis
 
-from fairqueue.adapters import mask_password
+from fairqueue.adapters import mask_password, needs_extra
 from fairqueue.cli._command import Answer, json_option, progress
 from fairqueue.cli._connect import (
     BadUsage,
@@ -69,7 +69,8 @@ def celery(
     if not theirs or theirs.startswith("fairqueue"):
         wanted = "--to redis://…" if back else "--from redis://… (or --back)"
         raise click.UsageError(f"name the stock broker: pass {wanted}")
-    move = _import_migration()
+    with needs_extra("migrate", "celery", BadUsage):
+        move = import_module("fairqueue_celery.migration")
     if global_keyprefix and not namespace:
         namespace = f"{global_keyprefix}fairqueue"
     settings: dict[str, Any] = {"workspace_from": list(workspace_from)} if workspace_from else {}
@@ -88,16 +89,6 @@ def celery(
         raise SystemExit(1)
 
 
-def _import_migration() -> ModuleType:
-    try:
-        from fairqueue_celery import migration  # noqa: PLC0415 - Celery is an extra
-    except ModuleNotFoundError as error:
-        raise BadUsage(
-            f"migrate needs Celery: pip install 'fairqueue[celery]' ({error.name} is missing)"
-        ) from None
-    return migration
-
-
 @contextmanager
 def _redis_errors(*urls: str) -> Iterator[None]:
     """Name both servers: the error does not say which one refuses or is away."""
@@ -107,7 +98,7 @@ def _redis_errors(*urls: str) -> Iterator[None]:
         raise NoConnection(f"{' or '.join(map(mask_password, urls))}: {error}") from None
 
 
-def _holders(move: ModuleType, url: str, layout: Any, lists: Any) -> list[str]:
+def _holders(move: Any, url: str, layout: Any, lists: Any) -> list[str]:
     """Return the live workers of the old broker, if they hold any jobs."""
     if not any(True for _ in lists.held()):
         return []

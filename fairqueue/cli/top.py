@@ -13,10 +13,10 @@ from contextlib import contextmanager
 
 import click
 
+from fairqueue.adapters import needs_extra
 from fairqueue.cli._connect import BadUsage, connection_options, opened_queue, shown_url
 from fairqueue.plain import printable
 
-MISSING = "top needs rich: pip install 'fairqueue[dashboard]' ({} is missing)"
 NO_TERMINAL = "top needs a terminal: use fairqueue stats, which prints once, or stats --watch"
 KEYS = {
     b"\x1b[A": "up",
@@ -48,12 +48,10 @@ def top(*, url: str, namespace: str | None, every: float) -> None:
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadUsage(NO_TERMINAL)
-    try:
+    with needs_extra("top", "dashboard", BadUsage):
         from rich.live import Live  # noqa: PLC0415 - an extra
 
         from fairqueue.cli._board import Board  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise BadUsage(MISSING.format(error.name)) from None
     with opened_queue(url, namespace) as core, _single_keys(sys.stdin.fileno()):
         board = Board(core, f"{printable(shown_url(url))} {core.settings.namespace}")
         board.look()

@@ -11,6 +11,7 @@ import logging
 from typing import Any
 
 from fairqueue._queue import FairQueue
+from fairqueue._utils import needs_extra
 from fairqueue.errors import ConfigurationError
 from fairqueue.metrics._serve import Server, serve
 
@@ -51,15 +52,10 @@ def serve_worker(queue: FairQueue) -> list[Server]:
     if bind is None:
         return []
     try:
-        server = serve([process_collector(queue)], bind, ports=WORKERS_ON_A_HOST)
-    except ModuleNotFoundError as error:
-        log.error(  # noqa: TRY400 - the traceback says no more
-            "setting 'metrics_bind' has no effect, %s is missing: pip install 'fairqueue[metrics]'",
-            error.name,
-        )
-        return []
+        with needs_extra("it", "metrics", ConfigurationError):
+            server = serve([process_collector(queue)], bind, ports=WORKERS_ON_A_HOST)
     except ConfigurationError as error:
-        log.error("setting 'metrics_bind' has no effect: %s", error)  # noqa: TRY400 - the same
+        log.error("setting 'metrics_bind' has no effect: %s", error)  # noqa: TRY400 - it says all
         return []
     log.info("fairqueue: metrics of this worker are at %s", server.url)
     return [server]

@@ -6,7 +6,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fairqueue._stores import needs_memory_extra
+from fairqueue._utils import needs_extra
+from fairqueue.errors import ConfigurationError
 
 
 @contextmanager
@@ -16,10 +17,8 @@ def memory_url(clock: Callable[[], float]) -> Iterator[str]:
     At the end of the block the store is forgotten, with all that is in it. ConfigurationError: the
     extra ``fairqueue[memory]`` is not installed.
     """
-    try:
+    with needs_extra("memory://", "memory", ConfigurationError):
         from fairqueue._stores.memory.engine import own_database  # noqa: PLC0415 - Lua is an extra
-    except ModuleNotFoundError as error:
-        raise needs_memory_extra(error) from error
     name = f"test-{secrets.token_hex(8)}"
     with own_database(name, clock=clock):
         yield f"memory://{name}"

@@ -9,10 +9,8 @@ from __future__ import annotations
 from fairqueue import WorkspaceUnresolved
 from fairqueue.adapters import needs_extra
 
-try:
+with needs_extra("fairqueue_celery", "celery"):
     import kombu  # noqa: F401 - an extra
-except ModuleNotFoundError as error:
-    raise needs_extra(error, "celery") from None
 from fairqueue_celery._channel.broker import queue_of
 from fairqueue_celery._config.versions import check_versions
 from fairqueue_celery._publish.batch import batch

@@ -5,10 +5,8 @@ from __future__ import annotations
 from fairqueue import WorkspaceUnresolved
 from fairqueue.adapters import needs_extra
 
-try:
+with needs_extra("fairqueue_dramatiq", "dramatiq"):
     import dramatiq  # noqa: F401 - an extra
-except ModuleNotFoundError as error:
-    raise needs_extra(error, "dramatiq") from None
 from fairqueue_dramatiq._batch import batch, send_groups_whole
 from fairqueue_dramatiq._publish import Unique, job_of, unique_outcome
 from fairqueue_dramatiq.errors import (

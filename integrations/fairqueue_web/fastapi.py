@@ -14,11 +14,9 @@ from fairqueue_web._events import JobEvents
 from fairqueue_web._sources import name_of
 from fairqueue_web.asgi import FairQueueMiddleware
 
-try:
+with needs_extra("fairqueue_web.fastapi", "fastapi"):
     from fastapi import Depends, FastAPI, HTTPException, Request, Response
     from fastapi.responses import StreamingResponse
-except ModuleNotFoundError as error:
-    raise needs_extra(error, "fastapi") from None
 
 __all__ = ["FairQueueMiddleware", "answer_rejections", "in_workspace", "job_events"]
 

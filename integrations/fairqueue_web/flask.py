@@ -14,10 +14,8 @@ from fairqueue_web._events import JobEvents
 from fairqueue_web._sources import View
 from fairqueue_web._visit import Steps, Visit
 
-try:
+with needs_extra("fairqueue_web.flask", "flask"):
     import flask
-except ModuleNotFoundError as error:
-    raise needs_extra(error, "flask") from None
 
 NO_USER = (
     "workspace_from: Flask has no users of its own: use a function, such as one of flask_login"

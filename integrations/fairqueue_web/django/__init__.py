@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from fairqueue.adapters import needs_extra
 
-try:
+with needs_extra("fairqueue_web.django", "django"):
     from fairqueue_web.django.events import job_events
     from fairqueue_web.django.transactions import on_commit
-except ModuleNotFoundError as error:
-    raise needs_extra(error, "django") from None
 
 __all__ = ["job_events", "on_commit"]
