@@ -15,7 +15,6 @@ from fairqueue.errors import FairQueueError, StoreUnavailable
 log = logging.getLogger("fairqueue.chores")
 
 RETRY_SECONDS = (1.0, 2.0)
-LOG_EVERY_SECONDS = 30.0
 SOONEST = 0.75  # of a pause: from then on a chore is done when another one wakes the thread
 
 
@@ -36,7 +35,7 @@ class Chores:
         """``at_end`` are called in the thread when it ends."""
         self._due = dict.fromkeys(chores, (0.0, 0.0))  # from when on it may be done, and is
         self._at_end = at_end
-        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._throttle = Throttle()
         self._stopped = threading.Event()
 
     def start(self) -> Chores:

@@ -36,7 +36,6 @@ ASKS_PER_LEASE = 4  # at least, of a request that waits: each renews it
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 0.25
 JITTER = (0.5, 1.0)  # so that waiting requests do not ask at the same moment
 RETRY_AFTER_SECONDS = (1.0, 2.0)
-LOG_EVERY_SECONDS = 10.0
 
 
 class Ticket:
@@ -80,7 +79,7 @@ class Requests:
     ) -> None:
         self._connected, self._settings, self._before = connected, settings, before
         self._lease_seconds = settings.lease_seconds
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
         self._owner = Owner()
         self._reset()
 

@@ -95,9 +95,12 @@ def process_name() -> str:
 
 
 class Throttle:
-    """Lets one call through per period; the first one immediately."""
+    """Lets one call through per period; the first one immediately.
 
-    def __init__(self, seconds: float) -> None:
+    By default the period after which a process repeats a message in its log.
+    """
+
+    def __init__(self, seconds: float = 10.0) -> None:
         self._seconds = seconds
         self._passed = float("-inf")
 

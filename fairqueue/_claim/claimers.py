@@ -28,7 +28,6 @@ from fairqueue.errors import FairQueueError, StoreUnavailable
 
 log = logging.getLogger("fairqueue.claimer")
 
-LOG_EVERY_SECONDS = 30.0
 LONGEST_POLL_SECONDS = 1.0
 
 
@@ -62,7 +61,7 @@ class Claimers:
         """What operators see of this owner."""
         self._order = ShardOrder()
         self._empty = EmptyShards()
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
         self._reset()
 
     def _reset(self) -> None:

@@ -34,7 +34,6 @@ REFUSED_SECONDS = 0.5
 LIFE = 1.5
 """In leases: a permit outlives its job's lease, even if that was renewed just before it."""
 AT_ONCE = 500  # permits that one call renews
-LOG_EVERY_SECONDS = 30.0
 TOTAL = "total:"
 
 
@@ -67,7 +66,7 @@ class Permits:
         self._refusals: dict[str, _Refusal] = {}
         """By queue."""
         store.refused.clear()
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
 
     def open_queues(
         self, queues: Sequence[str], n: int, *, is_woken: bool

@@ -43,7 +43,7 @@ class LimitProvider:
         self._source, self._store = source, store
         self.errors = 0
         """How often the function raised, hung, or returned something other than limits."""
-        self._log_throttle = Throttle(30.0)
+        self._log_throttle = Throttle()
         self._reset()
 
     def _reset(self) -> None:

@@ -21,7 +21,6 @@ log = logging.getLogger("fairqueue.publish")
 T = TypeVar("T")
 
 RETRY_SECONDS = 0.5
-LOG_EVERY_SECONDS = 10.0
 
 
 def publish_until_answered(publish: Callable[[], T], what: str, gives_up: Callable[[], bool]) -> T:
@@ -30,7 +29,7 @@ def publish_until_answered(publish: Callable[[], T], what: str, gives_up: Callab
     Only the store knows whether the job's lease has outlived an outage, so it is asked until it
     answers. Each try must be the same publish, under one job id. ``what`` is logged.
     """
-    throttle = Throttle(LOG_EVERY_SECONDS)
+    throttle = Throttle()
     while True:
         try:
             return publish()

@@ -24,7 +24,6 @@ from fairqueue._utils import Throttle, process_name
 from fairqueue.errors import FairQueueError, UniqueKeyHeld
 
 log = logging.getLogger("fairqueue")
-LOG_EVERY_SECONDS = 30.0
 PAGE = 100
 FORGOTTEN_AT_ONCE = 50
 KEEP_ANSWERS_SECONDS = 3600.0
@@ -50,7 +49,7 @@ class OperatorStore:
         self.engine = engine
         self._clock = clock
         self._named: dict[str, float] = {}
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
         self.layout = Layout(Mark(1))
         """What is known of the shards; it is the sharded store's, if this is one of several."""
 

@@ -30,7 +30,6 @@ log = logging.getLogger("fairqueue.keeper")
 BEATS_UNTIL_REST = 2  # in which nothing is held: an end may be on its way during one
 EARLY_FRACTION = 1 / 15  # of a lease: a loss is reported this early, before another run can start
 MOST_EARLY_SECONDS = 2.0
-LOG_EVERY_SECONDS = 10.0
 
 
 def early_seconds(lease_seconds: float) -> float:
@@ -96,7 +95,7 @@ class LeaseKeeper:
         self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
         self._early_seconds = early_seconds(self._lease_seconds)
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
         self._reset()
         _keepers.add(self)
 

@@ -22,7 +22,6 @@ SPACING_SECONDS = 0.04
 """Between two jobs that come back to this process, each of which costs some milliseconds."""
 
 LONGEST_LINE_SECONDS = 600.0
-LOG_EVERY_SECONDS = 10.0
 MOST_TASKS = 100
 """Unknown tasks with log lines of their own; others share one."""
 
@@ -57,7 +56,7 @@ class UnknownTaskBackoff:
     def _log(self, lease: Lease, delay_seconds: float) -> None:
         job = lease.job
         task = job.task if job.task in self._logged or len(self._logged) < MOST_TASKS else ""
-        if self._logged.setdefault(task, Throttle(LOG_EVERY_SECONDS)).passes():
+        if self._logged.setdefault(task, Throttle()).passes():
             log.warning(
                 "this worker does not know task %r: job %r of workspace %r returns to queue %r "
                 "for %g s (return %d of %d, then it becomes a dead letter); start a worker that "

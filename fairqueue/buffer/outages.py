@@ -31,7 +31,6 @@ else:
 
 log = logging.getLogger("fairqueue.buffer")
 
-LOG_EVERY_SECONDS = 10.0
 UNSENT = "the buffered jobs in %s cannot be sent: %s"
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
@@ -56,7 +55,7 @@ class Outages:
         self._settings = settings
         check_on_unavailable(settings.on_unavailable, settings)
         self._folder = settings.buffer_path and spools.checked_folder(settings.buffer_path)
-        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._throttle = Throttle()
         self._begin()
         _all.add(self)
 

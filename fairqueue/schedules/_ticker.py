@@ -40,7 +40,6 @@ LOOK_EVERY_SECONDS = 1.0
 TOGETHER_SECONDS = 0.1  # ticks that follow each other sooner are published together
 DECLARE_EVERY_SECONDS = 10.0
 LEAST_GRACE_SECONDS = 5.0  # a worker may die with a tick in its hands; another one needs 3 s
-LOG_EVERY_SECONDS = 30.0
 KEPT = ("queue", "task", "priority", "expires_seconds")
 """What a definition keeps of a job, beside its payload."""
 ASKED = {*KEPT, "payload", "workspace"}
@@ -198,7 +197,7 @@ class Ticker:
         self._boots: dict[str, str] = {}
         """When this process began, by the clock of each workspace's shard."""
         self._declared_at = float("-inf")
-        self._throttle = Throttle(LOG_EVERY_SECONDS)
+        self._throttle = Throttle()
 
     def _log(self, text: str, error: Exception) -> None:
         if self._throttle.passes():

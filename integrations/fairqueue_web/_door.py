@@ -21,7 +21,6 @@ from fairqueue_web._visit import Visit
 log = logging.getLogger("fairqueue_web")
 
 AWAY_SECONDS = 1.0
-LOG_EVERY_SECONDS = 10.0
 THREADS = 8
 
 T = TypeVar("T")
@@ -70,7 +69,7 @@ class FrontDoor:
         if queue is not None and limit_requests:
             self._queue = queue.clone(timeout_seconds=timeout_seconds)
         self._away_until = 0.0
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
         self._threads: ThreadPoolExecutor | None = None
         self._pid = 0
 

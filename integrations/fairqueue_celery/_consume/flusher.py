@@ -29,15 +29,13 @@ IDLE_SECONDS = 10.0
 RETRY_SECONDS = (0.05, 1.0)
 """At random: processes that have failed together do not try again together."""
 
-LOG_EVERY_SECONDS = 10.0
-
 
 class Flusher:
     """One thread per process, asleep while nothing is pending, and gone when that lasts."""
 
     def __init__(self) -> None:
         self._flushes: dict[Callable[[], bool], float] = {}  # not before this time
-        self._log_throttle = Throttle(LOG_EVERY_SECONDS)
+        self._log_throttle = Throttle()
         self._pid: int | None = None
 
     def _reset(self) -> None:

@@ -24,7 +24,6 @@ from fairqueue_celery._publish.call import published_here
 logger = logging.getLogger("fairqueue_celery.task")
 
 RETRY_SECONDS = 0.5
-LOG_EVERY_SECONDS = 10.0
 SHORTEST_CLAIM_SECONDS = 5.0
 """Celery 5.7 refuses a second count of the last part so long, or for twice the join's limit."""
 
@@ -85,7 +84,7 @@ def _again(
     pause_seconds: float,
 ) -> Any:
     """Do it again while the backend is away, unless more than this was published in it."""
-    throttle, began = Throttle(LOG_EVERY_SECONDS), time.monotonic()
+    throttle, began = Throttle(), time.monotonic()
     is_part = bool(getattr(request, "chord", None))
     while _is_away(backend, error) and published_here() == published:
         if pool.is_told_to_stop():
