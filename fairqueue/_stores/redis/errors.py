@@ -149,10 +149,10 @@ def _unavailable(text: str, error: redis.RedisError) -> StoreUnavailable:
 def _unreached(error: Exception) -> str:
     if isinstance(error, MasterNotFoundError):
         return str(error)
-    asked = "is it running"
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
-        asked = "is its certificate for this host, and by an authority of ssl_ca_certs"
-    return f"Redis cannot be reached ({error}): {asked}?"
+        asked = "is its certificate for this host, and by an authority of ssl_ca_certs?"
+        return f"Redis cannot be reached ({error}): {asked}"
+    return f"Redis cannot be reached ({error}): is it running?"
 
 
 def _refused(error: Exception) -> ConfigurationError:
