@@ -15,6 +15,7 @@ from fairqueue.plain import printable, seconds_in
 NAMED = ("workspace", "queue", "task")
 MOST_LISTED = 10**9
 MOST_SECONDS = 100 * 365 * 86_400.0
+LEAST_PAUSE_SECONDS = 0.5
 TASK_ID = "a Celery task id or a Dramatiq message id"
 FLAGS = {"default": Scope.default(), "total": Scope.total(), "all": Scope.total()}
 
@@ -29,6 +30,14 @@ def as_seconds(_context: click.Context, _option: click.Parameter, value: Any) ->
         raise click.BadParameter(
             f"{shown!r} is not a duration of up to 100 years, such as 90, 90s, 5m or 2h"
         )
+    return found
+
+
+def as_pause(context: click.Context, option: click.Parameter, value: Any) -> float | None:
+    """Read the time from one look at Redis to the next."""
+    found = as_seconds(context, option, value)
+    if found is not None and found < LEAST_PAUSE_SECONDS:
+        raise click.BadParameter(f"look at most every {LEAST_PAUSE_SECONDS} seconds")
     return found
 
 
@@ -138,9 +147,7 @@ def count_remaining(core: FairQueue, names: Mapping[str, str | None]) -> int | N
         return None
     if names["queue"] is not None:
         return core.depth(names["queue"], running=True)
-    rows = core.views.stats().workspaces
-    return sum(
-        row.waiting + row.scheduled + row.running
-        for row in rows
-        if names["workspace"] in {None, row.workspace}
-    )
+    asked = names["workspace"]
+    views = core.views
+    rows = (views.stats() if asked is None else views.overview(workspaces=[asked])).workspaces
+    return sum(row.waiting + row.scheduled + row.running for row in rows)

@@ -11,6 +11,7 @@ from fairqueue import FairQueue
 from fairqueue.audit import Checkup, Level, Remark, Repair, remedy_of
 from fairqueue.cli._command import Answer, on_queue, progress, table
 from fairqueue.cli._connect import shown_url
+from fairqueue.cli._options import as_seconds
 from fairqueue.cli._typed import as_typed
 from fairqueue.plain import count_jobs, counted, printable
 
@@ -89,10 +90,10 @@ def status(core: FairQueue) -> Answer:
 @click.option(
     "--wait",
     "wait_seconds",
-    type=click.FloatRange(min=0),
-    default=60.0,
+    callback=as_seconds,
+    default="60",
     show_default=True,
-    help="Seconds that a workspace is paused for its running jobs to end, before it is left out.",
+    help="How long a workspace is paused for its running jobs to end, before it is left out.",
 )
 @on_queue
 def reshard(core: FairQueue, *, to: int, dry_run: bool, wait_seconds: float) -> Answer:

@@ -8,7 +8,7 @@ import click
 
 from fairqueue import FairQueue, Scope
 from fairqueue.cli._command import Answer, on_queue, progress
-from fairqueue.cli._options import as_names, count_remaining, scope_options
+from fairqueue.cli._options import as_names, as_seconds, count_remaining, scope_options
 from fairqueue.plain import count_jobs, printable
 
 POLL_SECONDS = 0.5
@@ -47,7 +47,7 @@ def resume(core: FairQueue, *, scope: Scope) -> Answer:
 @click.command()
 @scope_options("Act on", "all")
 @click.option("--no-wait", is_flag=True, help="Return at once; do not wait for the jobs.")
-@click.option("--timeout", type=click.FloatRange(min=0), help="Wait at most this many seconds.")
+@click.option("--timeout", callback=as_seconds, help="Wait at most this long, such as 90 or 5m.")
 @on_queue
 def drain(core: FairQueue, *, scope: Scope, no_wait: bool, timeout: float | None) -> Answer:
     """Reject new jobs in this scope, and run the others.

@@ -12,7 +12,7 @@ import click
 from fairqueue import FairQueue, Scope, WorkspaceStats
 from fairqueue.cli._command import Answer, json_option, listed
 from fairqueue.cli._connect import connection_options, opened_queue, shown_url
-from fairqueue.cli._options import as_seconds, hint_at_unseen
+from fairqueue.cli._options import as_pause, as_seconds, hint_at_unseen
 from fairqueue.cli._typed import as_typed
 from fairqueue.explained import explain_without_workspace
 from fairqueue.plain import count_jobs, counted, duration, printable
@@ -30,7 +30,7 @@ NONE = "No workspace has jobs."
 @click.option("--all", "everything", is_flag=True, help="All workspaces, however many.")
 @click.option(
     "--watch",
-    callback=as_seconds,
+    callback=as_pause,
     is_flag=False,
     flag_value="2",
     metavar="[DURATION]",

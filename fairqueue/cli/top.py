@@ -15,6 +15,7 @@ import click
 
 from fairqueue.adapters import needs_extra
 from fairqueue.cli._connect import BadUsage, connection_options, opened_queue, shown_url
+from fairqueue.cli._options import as_pause
 from fairqueue.plain import printable
 
 NO_TERMINAL = "top needs a terminal: use fairqueue stats, which prints once, or stats --watch"
@@ -34,10 +35,10 @@ KEYS = {
 @click.command()
 @click.option(
     "--every",
-    default=2.0,
+    callback=as_pause,
+    default="2",
     show_default=True,
-    type=click.FloatRange(0.5, 3600),
-    help="Seconds from one look to the next.",
+    help="How long from one look to the next, such as 10 or 5m.",
 )
 @connection_options
 def top(*, url: str, namespace: str | None, every: float) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from fairqueue import CapacityExceeded, FairQueue, Job
 from fairqueue._keys import encode
+from fairqueue.operate.views import Views
 from tests.unit.conftest import Shell
 
 
@@ -199,6 +200,18 @@ def test_a_task_is_drained(shell: Shell, queue: FairQueue) -> None:
     assert (drained["task"], drained["remaining"]) == ("send\x1b", None)
     assert "still draining: task send\\x1b" in shell.run("resume", "--all").stdout
     assert shell.json("resume", *where)["previous_state"] == "draining"
+    assert shell.json("purge", *where, "--yes")["purged"] == 1
+
+
+def test_one_workspace_is_counted_without_the_others(
+    shell: Shell, queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command for one workspace costs the same beside 100,000 others."""
+    monkeypatch.delattr(Views, "stats")
+    queue.publish(b"", queue="q", workspace="acme")
+    queue.publish(b"", queue="q", workspace="other")
+    where = ["--workspace", "acme"]
+    assert shell.json("drain", *where, "--no-wait")["remaining"] == 1
     assert shell.json("purge", *where, "--yes")["purged"] == 1
 
 
