@@ -283,10 +283,11 @@ class Outages:
         """Send jobs of one shard; False: it takes none at present.
 
         What fails while it takes jobs is sent job by job, to find the one that fails. A disk that
-        keeps no change raises before anything is sent, or it would be sent again and again.
+        takes no change, and is not full, raises before anything is sent, or it would be sent again
+        and again.
         """
         numbers = [(each.number,) for each in kept]
-        spool.change(spools.SENT, numbers)
+        spool.settle(spools.SENT, numbers)
         try:
             with closing(self._clone()) as sender:
                 sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
@@ -303,7 +304,7 @@ class Outages:
             job = kept[0].job
             self._tell("job %r of workspace %r stays buffered: %s", job.id, job.workspace, error)
             return refusal is None
-        spool.change(spools.DELETE, numbers)
+        spool.settle(spools.DELETE, numbers)
         for each in kept:
             self._tally.counted("buffer_sent", each.job.queue)
         return True

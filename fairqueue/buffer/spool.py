@@ -37,6 +37,8 @@ SCHEMA = f"""
         number INTEGER PRIMARY KEY AUTOINCREMENT, kept, refused, {JOB}, {RULES}
     );
     CREATE INDEX IF NOT EXISTS waiting ON jobs (refused);
+    PRAGMA temp_store = MEMORY;
+    CREATE TEMP TABLE gone (number INTEGER PRIMARY KEY); -- what a full disk still has
 """
 """The index: a publish waits while jobs are counted, or the first ones are looked for."""
 INSERT = "INSERT INTO jobs VALUES (NULL, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -46,10 +48,11 @@ DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL WHERE refused IS NOT NULL"
 SENT = "UPDATE jobs SET is_new = 0 WHERE number = ?"
-WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? ORDER BY number LIMIT ?"
-COUNTS = """SELECT count(*) - count(refused), count(refused), (
-    SELECT kept FROM jobs WHERE refused IS NULL ORDER BY number LIMIT 1
-) FROM jobs"""
+LEFT = "number NOT IN (SELECT number FROM gone)"
+WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? AND {LEFT} ORDER BY number LIMIT ?"
+COUNTS = f"""SELECT count(*) - count(refused), count(refused), (
+    SELECT kept FROM jobs WHERE refused IS NULL AND {LEFT} ORDER BY number LIMIT 1
+) FROM jobs WHERE {LEFT}"""  # noqa: S608 - our own words
 
 
 class Kept(NamedTuple):
@@ -160,6 +163,20 @@ class Spool:
         with self._guard, self._db:
             self._db.executemany(statement, rows)
 
+    def settle(self, statement: str, numbers: Sequence[tuple[int]]) -> None:
+        """Run :data:`SENT` or :data:`DELETE`: a full disk, perhaps of these jobs, loses no job.
+
+        What it cannot delete this process forgets, until nothing is left and the file goes. If the
+        process is killed before that, the next one sends it again.
+        """
+        try:
+            self.change(statement, numbers)
+        except Error as error:
+            if "disk is full" not in str(error):
+                raise
+            if statement == DELETE:
+                self.change("INSERT OR IGNORE INTO gone VALUES (?)", numbers)
+
     def waiting(self, after: int) -> list[Kept]:
         """Read the first jobs behind a number, up to a hundred, that are to be sent.
 
@@ -191,7 +208,7 @@ class Spool:
         """Leave it to another process; one that is empty is removed."""
         try:
             with self._guard, closing(self._db):
-                is_empty = self._db.execute("SELECT 1 FROM jobs LIMIT 1").fetchone() is None
+                is_empty = not any(self._db.execute(COUNTS).fetchone()[:2])
             if is_empty:
                 for end in (".spool", ".spool-wal", ".spool-shm", ".lock"):
                     self.path.with_suffix(end).unlink(missing_ok=True)

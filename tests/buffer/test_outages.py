@@ -265,13 +265,32 @@ def test_a_disk_that_cannot_keep_a_job_raises_the_error_of_the_outage(
         publish(queue, "a")
 
 
+def test_jobs_that_fill_their_disk_are_sent_once(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be alone on it: nobody could free any of it but by sending them."""
+    keeps = Spool.change
+
+    def full(spool: Spool, statement: str, *values: Any) -> None:
+        if "jobs" in statement:
+            raise sqlite3.OperationalError("database or disk is full")
+        keeps(spool, statement, *values)
+
+    server.kill()
+    publish(queue, *map(str, range(150)))
+    monkeypatch.setattr(Spool, "change", full)
+    server.start()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"%d" % n for n in range(150)]
+
+
 def test_a_disk_that_keeps_no_change_sends_nothing(
     queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is full, say: a job would be sent again and again. No process holds a spool in vain."""
+    """It fails, say: a job would be sent again and again. No process holds a spool in vain."""
 
-    def full(*_: object) -> None:
-        raise sqlite3.OperationalError("database or disk is full")
+    def broken(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
 
     server.kill()
     publish(queue, "a", "b")
@@ -279,13 +298,13 @@ def test_a_disk_that_keeps_no_change_sends_nothing(
     server.start()
     wait_for(lambda: not queue.store.shards[0].engine.breaker.publishes.is_shut)
     outages = Outages(queue.settings, queue.store, queue.clone, queue.tally)
-    monkeypatch.setattr(Spool, "change", full)
+    monkeypatch.setattr(Spool, "change", broken)
     outages.adopt()
     assert outages.counts()[0] == 0
     monkeypatch.undo()
     outages.adopt()
     assert outages.counts()[0] == 2
-    monkeypatch.setattr(Spool, "change", full)
+    monkeypatch.setattr(Spool, "change", broken)
     outages.send()
     assert not queue.depth("q")
     monkeypatch.undo()
