@@ -128,7 +128,12 @@ def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[
     """Renew every third of a lease until this is set, and sooner after a failure."""
     wait = lease_seconds / RENEWALS_PER_LEASE
     while not stopped.wait(wait):
-        wait = lease_seconds / (RENEWALS_PER_LEASE if renew() else RETRIES_PER_LEASE)
+        try:
+            is_renewed = renew()
+        except Exception:  # no other thread would renew
+            logging.getLogger("fairqueue.keeper").exception("could not renew, will retry")
+            is_renewed = False
+        wait = lease_seconds / (RENEWALS_PER_LEASE if is_renewed else RETRIES_PER_LEASE)
 
 
 class BackgroundWriter(Generic[T]):

@@ -211,6 +211,28 @@ def test_a_beat_that_raises_does_no_harm(queue: FairQueue, store: Watched, told:
     assert told.beats >= 3
 
 
+def test_a_renewal_that_cannot_begin_is_tried_again(
+    queue: FairQueue,
+    store: Watched,
+    keeper: LeaseKeeper,
+    told: Told,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It has no connection of its own yet, say; the log says why, and no lease is lost."""
+    (lease,) = queue.claim(["q"]).leases
+
+    def fails(**_: object) -> None:
+        raise RuntimeError("no file is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "clone", fails)
+        keeper.hold(lease)
+        wait_for(lambda: "no file is left" in caplog.text)
+    wait_for(lambda: len(store.renewed) >= 3)
+    assert not told.lost
+
+
 def test_an_outage_beyond_the_lease_is_reported_in_time(
     queue: FairQueue, store: Watched, keeper: LeaseKeeper, told: Told
 ) -> None:
