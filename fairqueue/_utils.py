@@ -75,7 +75,8 @@ def needs_extra(what: str, extra: str, error: type[Exception] | None = None) -> 
     try:
         yield
     except ModuleNotFoundError as missing:
-        missing.msg = f"{what} needs the package {missing.name}: pip install 'fairqueue[{extra}]'"
+        name = missing.name or missing
+        missing.msg = f"{what} needs the package {name}: pip install 'fairqueue[{extra}]'"
         if error is None:
             raise
         raise error(missing.msg) from None

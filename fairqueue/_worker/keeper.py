@@ -250,19 +250,20 @@ class LeaseKeeper:
     def _try_to_renew(self, queue: FairQueue) -> bool:
         sent = time.monotonic()
         by_owner = self._progress(sent)
-        left, why = sum(map(len, by_owner.values())), None
+        left, away = sum(map(len, by_owner.values())), None
         try:
             for owner, progress in by_owner.items():
                 renewed = self._renew(queue, owner, progress, sent)
                 left -= len(progress) - len(renewed.failed)
-                why = renewed.away or why
+                away = renewed.away or away
             if by_owner:
                 queue.reap()
         except Exception as error:  # noqa: BLE001 - it is logged and counted, and retried
-            why = error
-        if left or why:
-            self._failed(why or "see what is set aside, by 'fairqueue doctor'", left)
-        return not (left or why)
+            self._failed(error, left)
+            return False
+        if left:
+            self._failed(away or "see what is set aside, by 'fairqueue doctor'", left)
+        return not left
 
     def _call_on_beat(self) -> None:
         try:

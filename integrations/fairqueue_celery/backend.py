@@ -40,12 +40,21 @@ class FairQueueBackend(RedisBackend):
         given = url or kwargs.pop("host", None)
         self._address = read_url(given, tls=self.by_tls_scheme) if given else Address()
         super().__init__(*args, url=stock_url(given) if given else None, **kwargs)
-        if self.connparams["socket_timeout"] == DEFAULTS["redis_socket_timeout"]:
+        if not self._has_timeout:
             self.connparams["socket_timeout"] = SOCKET_TIMEOUT_SECONDS
         if self._address.scheme == "redis+cluster":  # all keys of a result need one slot
             tag = f"{{{self._namespace}}}".encode()
             for name in ("task_keyprefix", "group_keyprefix", "chord_keyprefix"):
                 setattr(self, name, tag + getattr(self, name))
+
+    @property
+    def _has_timeout(self) -> bool:
+        """Whether the user has said for how long a call waits.
+
+        Celery names a setting of the user in many ways, but a number of theirs is another object.
+        """
+        is_default = self.app.conf.redis_socket_timeout is DEFAULTS["redis_socket_timeout"]
+        return not is_default or "socket_timeout" in self._address.query
 
     @property
     def _namespace(self) -> str:

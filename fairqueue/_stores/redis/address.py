@@ -30,7 +30,7 @@ MOST_SECONDS = 1e6
 """The longest time-out of a connection. A socket refuses one of 300 years."""
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _PORT = re.compile(r":\d*$")
-_CELERYS_NAME = re.compile(r"(?<=[?&]ssl_cert_reqs=)CERT_\w+")
+_CELERYS_NAME = re.compile(r"(?<=[?&]ssl_cert_reqs=)CERT_(?:NONE|OPTIONAL|REQUIRED)\b")
 """What Celery calls none, optional and required in a URL."""
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"

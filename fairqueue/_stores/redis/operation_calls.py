@@ -8,6 +8,7 @@ goes by EVALSHA, or by EVAL if the server does not know the script.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from hashlib import sha1
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from fairqueue._stores.redis.traced import is_traced
 
 FUNCTION_UNKNOWN = "Function not found"
 LIBRARY_KNOWN = "already exists"
+FULL_SECONDS = 1.0
+"""For how long a full server is not sent the library again, which has 300 kB."""
 WAYS = 3
 """Tries of a call: as a function, as an unknown script, and again."""
 
@@ -31,9 +34,12 @@ class Delivery:
     def __init__(self, wire: Wire, library: Library) -> None:
         self.wire, self.library = wire, library
         self.has_functions = True
+        self._full_until = float("-inf")
 
     def brings_library(self) -> bool:
         """Load the library; False: this user may not, or there is no memory for it now."""
+        if time.monotonic() < self._full_until:
+            return False
         load, text = "FUNCTION LOAD", self.library.text
         try:
             if is_traced():
@@ -42,6 +48,7 @@ class Delivery:
                 self.wire.exchange(head([*load.split(), text], 0))
         except ResponseError as error:
             if is_full(error):
+                self._full_until = time.monotonic() + FULL_SECONDS
                 return False
             if is_withheld(error):
                 self.has_functions = False

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import redis
+from celery import Celery
 from celery.contrib.testing.worker import start_worker
 from kombu import Connection
 
@@ -188,6 +189,19 @@ def test_settings_in_the_query() -> None:
 def test_the_result_backends_url(given: str, stock: Any) -> None:
     """The Redis backend gets the address without fairqueue's settings."""
     assert stock_url(given) == stock
+
+
+@pytest.mark.parametrize(
+    ("query", "setting", "seconds"),
+    [("", {}, 5), ("?socket_timeout=120", {}, 120), ("", {"redis_socket_timeout": 120.0}, 120)],
+)
+def test_a_result_waits_as_long_as_a_call_or_as_the_user_says(
+    query: str, setting: dict[str, float], seconds: float
+) -> None:
+    """Celery's default of two minutes is no choice of the user; the same number may be one."""
+    app = Celery(backend=f"fairqueue://h/0{query}")
+    app.conf.update(setting)
+    assert app.backend.connparams["socket_timeout"] == seconds
 
 
 @pytest.mark.parametrize(
