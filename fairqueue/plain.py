@@ -38,6 +38,11 @@ def printable(text: str) -> str:
     )
 
 
+def label(text: str) -> str:
+    """The same for a label of a metric: no two texts become one, as backslashes are escaped."""
+    return printable(text.replace("\\", "\\\\"))
+
+
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 

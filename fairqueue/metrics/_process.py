@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from fairqueue._process_metrics import BOUNDS, Tally
 from fairqueue.metrics._families import OF_PROCESS
-from fairqueue.plain import printable
+from fairqueue.plain import label
 
 BUFFERED = ("buffered_jobs", "buffer_refused", "buffer_oldest_seconds")
 EDGES = (*map(str, BOUNDS), "+Inf")
@@ -31,10 +31,10 @@ class ProcessCollector(Collector):
             if family.name in gauges:
                 found.add_metric([], gauges[family.name])
             for labels, value in counts.counters.get(family.name, {}).items():
-                found.add_metric([*map(printable, labels)], value)
+                found.add_metric([*map(label, labels)], value)
             for labels, times in counts.histograms.get(family.name, {}).items():
                 edges = zip(EDGES, map(float, accumulate(times.counts)), strict=True)
-                found.add_metric([*map(printable, labels)], [*edges], times.seconds)
+                found.add_metric([*map(label, labels)], [*edges], times.seconds)
             yield found
 
     def describe(self) -> list[Metric]:

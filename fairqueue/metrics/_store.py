@@ -22,7 +22,7 @@ from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
 from fairqueue.metrics._families import OF_STORE
 from fairqueue.operate.views import TICKS
-from fairqueue.plain import printable
+from fairqueue.plain import label
 from fairqueue.rows import Overview, QueueRow, Runnable, Totals
 from fairqueue.shares import shares_of
 
@@ -57,7 +57,7 @@ class StoreCollector(Collector):
         found = {family.name: family.begin() for family in OF_STORE}
         for name, value, *labels in samples:
             if value is not None:
-                found[name].add_metric([*map(printable, labels)], value)
+                found[name].add_metric([*map(label, labels)], value)
         yield from (family for family in found.values() if family.samples)
 
     def _status(self) -> Iterator[Sample]:

@@ -133,9 +133,21 @@ def test_names_are_escaped(queue: FairQueue) -> None:
     queue.tally.begin()
     _publish(queue, 1, HOSTILE, HOSTILE)
     queue.claim([HOSTILE])
-    shown = 'a"b\\c\\nd}e\\x1b[31m#'
+    shown = 'a"b\\\\c\\nd}e\\x1b[31m#'
     assert scrape(collector(queue))["fairqueue_jobs_running", shown] == 1
     assert scrape(process_collector(queue))["fairqueue_workspace_jobs_started_total", shown] == 1
+
+
+def test_names_that_look_alike_are_two_series(queue: FairQueue) -> None:
+    """Prometheus takes no two numbers with the same labels."""
+    queue.tally.begin()
+    for name in ("\x1b", "\\x1b", "\\\\x1b"):
+        _publish(queue, 1, name, name)
+        queue.claim([name])
+    for collected in (collector(queue), process_collector(queue)):
+        for family in collected.collect():
+            labels = [(one.name, *sorted(one.labels.items())) for one in family.samples]
+            assert len(labels) == len(set(labels)), family.name
 
 
 def test_a_scrape_costs_the_same_beside_many_workspaces(

@@ -142,7 +142,7 @@ def test_every_metric_arrives(prometheus: Prometheus) -> None:
 def test_names_arrive_escaped(prometheus: Prometheus) -> None:
     """A hostile name is one label, and the scrape is whole."""
     found = prometheus.query('fairqueue_workspace_jobs_running{workspace!~"[ab]|other|full"}')
-    assert [row["metric"]["workspace"] for row in found] == ['a"b\\c\\nd}e\\x1b[31m#']
+    assert [row["metric"]["workspace"] for row in found] == ['a"b\\\\c\\nd}e\\x1b[31m#']
 
 
 def test_each_picture_of_the_dashboard_has_its_numbers(prometheus: Prometheus) -> None:
