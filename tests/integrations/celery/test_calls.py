@@ -273,12 +273,12 @@ def test_its_thread_ends_while_no_call_is_made(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(callers, "IDLE_SECONDS", 0.001)
     told = threading.Event()
     caller = Caller(told.set)
-    made = set[int | None]()
+    made = set[threading.Thread]()  # not their ids: Linux gives one to the next thread
     for _ in range(200):
         told.clear()
         caller.make(Call(lambda: Claimed((), frozenset(), 0.0), 0, (), ()))
         assert told.wait(10)
-        made |= {each.ident for each in threading.enumerate() if each.name == "fairqueue-calls"}
+        made |= {each for each in threading.enumerate() if each.name == "fairqueue-calls"}
         time.sleep(0.0011)
     wait_for(lambda: not caller._runs, seconds=10)
     assert len(made) > 1
