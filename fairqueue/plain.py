@@ -39,7 +39,7 @@ def printable(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """The same for a label of a metric: no two texts become one, as backslashes are escaped."""
+    """Make the label of a metric: also backslashes are escaped, so no two texts become one."""
     return printable(text.replace("\\", "\\\\"))
 
 

@@ -51,7 +51,8 @@ class FairQueueBackend(RedisBackend):
     def _has_timeout(self) -> bool:
         """Whether the user has said for how long a call waits.
 
-        Celery names a setting of the user in many ways, but a number of theirs is another object.
+        Celery takes a setting under several names, but its default is one object, which no number
+        of the user's is.
         """
         is_default = self.app.conf.redis_socket_timeout is DEFAULTS["redis_socket_timeout"]
         return not is_default or "socket_timeout" in self._address.query

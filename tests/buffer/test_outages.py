@@ -268,7 +268,7 @@ def test_a_disk_that_cannot_keep_a_job_raises_the_error_of_the_outage(
 def test_jobs_that_fill_their_disk_are_sent_once(
     queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They may be alone on it: nobody could free any of it but by sending them."""
+    """If nothing else is on the disk, only sending them frees it."""
     keeps = Spool.change
 
     def full(spool: Spool, statement: str, *values: Any) -> None:
@@ -287,7 +287,7 @@ def test_jobs_that_fill_their_disk_are_sent_once(
 def test_a_disk_that_keeps_no_change_sends_nothing(
     queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails, say: a job would be sent again and again. No process holds a spool in vain."""
+    """A job would be sent again and again. No process holds a spool in vain."""
 
     def broken(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")

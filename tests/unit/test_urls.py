@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -163,7 +164,9 @@ def test_a_client_of_another_kind_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("name", ["NONE", "OPTIONAL", "REQUIRED"])
-def test_celerys_names_of_ssl_cert_reqs_are_known(name: str) -> None:
+@pytest.mark.parametrize("url", ["fairqueues://h/0?", "fairqueues+sentinel://h/s/0?db=0&"])
+def test_celerys_names_of_ssl_cert_reqs_are_known(url: str, name: str) -> None:
     """A Celery app's broker URL may have them, and works elsewhere as it is."""
-    FairQueue(f"fairqueues://h/0?ssl_cert_reqs=CERT_{name}").close()
-    FairQueue(f"fairqueues+sentinel://h/s/0?db=0&ssl_cert_reqs=CERT_{name}").close()
+    with FairQueue(f"{url}ssl_cert_reqs=CERT_{name}") as queue:
+        client: Any = queue.store.shards[0].engine.connections
+        assert client.connection_pool.connection_kwargs["ssl_cert_reqs"] == name.lower()

@@ -173,17 +173,16 @@ def _check_files(options: dict[str, Any]) -> None:
 
     Else each connect fails as in an outage, with an error that does not name the file.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    load_own = partial(context.load_cert_chain, password=options.get("ssl_password"))
-    loads: dict[tuple[str, str], Callable[[Any, Any], object]] = {
-        ("ssl_ca_certs", "ssl_ca_path"): context.load_verify_locations,
+    load_own = partial(ssl.SSLContext.load_cert_chain, password=options.get("ssl_password"))
+    loads: dict[tuple[str, str], Callable[[ssl.SSLContext, Any, Any], object]] = {
+        ("ssl_ca_certs", "ssl_ca_path"): ssl.SSLContext.load_verify_locations,
         ("ssl_certfile", "ssl_keyfile"): load_own,
     }
     for names, load in loads.items():
         given = {name: options[name] for name in names if options.get(name)}
         try:
             if given:
-                load(*map(given.get, names))
+                load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), *map(given.get, names))
         except (OSError, TypeError) as error:
             shown = ", ".join(f"{name}={path}" for name, path in given.items())
             raise ConfigurationError(f"the URL's {shown} cannot be loaded: {error}") from None

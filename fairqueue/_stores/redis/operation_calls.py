@@ -23,7 +23,7 @@ from fairqueue._stores.redis.traced import is_traced
 FUNCTION_UNKNOWN = "Function not found"
 LIBRARY_KNOWN = "already exists"
 FULL_SECONDS = 1.0
-"""For how long a full server is not sent the library again, which has 300 kB."""
+"""How long a full server is not sent the library again: it is 300 kB long."""
 WAYS = 3
 """Tries of a call: as a function, as an unknown script, and again."""
 

@@ -76,7 +76,7 @@ def test_what_ends_during_an_outage_frees_one_thread(
 def test_a_stop_is_short_where_each_call_waits(
     namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As for replicas that are missing: the stop takes some seconds, not so many calls."""
+    """Each may wait for missing replicas, so seconds bound the stop, not a number of calls."""
     leases, tries = list[Lease](), list[None]()
 
     def wait_in_vain(*_: Any, **__: Any) -> None:

@@ -265,7 +265,7 @@ def test_a_worker_whose_results_are_there_exits_as_soon(own_shop: Any, pool: str
         own_shop.ledger.wait("start", 1)
         proxy.silent = True
         own_shop.ledger.wait("end", 1)
-        worker.stop(seconds=GRACE_SECONDS)
+        assert worker.stop(seconds=GRACE_SECONDS) == 0
 
 
 GIVEN_UP_SECONDS = 40
