@@ -29,7 +29,8 @@ YIELD_FIRST_SECONDS = 60.0  # after declining a job, other claimers are woken fi
 class _Call(NamedTuple):
     """A numbered call: sending it again returns the same reply and changes nothing."""
 
-    send: Callable[[], Any]
+    send: Callable[[bool], Any]
+    """Sends it; True: again. One that did not arrive then only ends, and claims nothing."""
     finishes: tuple[Finish, ...] = ()
 
 
@@ -114,7 +115,7 @@ class Claimer:
         """Send a call. A reply or an error of the store answers it; an interrupt does not."""
         self.unanswered = call
         try:
-            reply = call.send()
+            reply = call.send(is_old)
         except StoreUnavailable:
             raise
         except Exception:  # what is given back in vain goes when its lease ends
@@ -138,7 +139,7 @@ class Claimer:
             "max_deliveries": settings.max_deliveries,
             "finishes": finishes,
         }
-        return self._send(_Call(lambda: call(**numbered), finishes))
+        return self._send(_Call(lambda again: call(again, **numbered), finishes))
 
     def claim(
         self,
@@ -169,11 +170,11 @@ class Claimer:
     ) -> Claimed:
         yield_first = time.monotonic() < self._yield_first_until
         claimed: Claimed = self._send_numbered(
-            lambda **numbered: self.store.claim(
+            lambda again, **numbered: self.store.claim(
                 queues=queues,
-                n=n,
+                n=0 if again else n,
                 yield_first=yield_first,
-                times=times() if n > 0 else (),
+                times=times() if n > 0 and not again else (),
                 acks_early=acks_early,
                 **numbered,
             ),
@@ -188,4 +189,5 @@ class Claimer:
 
     def _finish(self, *, leaves: int = 0) -> None:
         while len(self.pending) > leaves:
-            self._send_numbered(self.store.ack, tuple(self.pending[:MOST_AT_ONCE]))
+            ends = tuple(self.pending[:MOST_AT_ONCE])
+            self._send_numbered(lambda _again, **numbered: self.store.ack(**numbered), ends)

@@ -338,8 +338,9 @@ class Claimers:
         for lease in untold:
             self._shards[shard_of_fence(lease.fence)].pending.append(replies.released(lease.fence))
         self._results.old = self._results.leases = ()
-        if untold:
-            self._finish()
+        for shard in self._shards:
+            with suppress(FairQueueError):
+                shard.finish()
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.
@@ -373,8 +374,7 @@ class Claimers:
 
         Tell operators that this owner stops; a forked child says nothing of its parent.
         """
-        self.flush()
-        with self._exclusive():
+        with self._store.hurried(), self._exclusive():
             self._give_back_untold()
             self._permits.give_back()
         self.presence.end(self.answering, self._name)

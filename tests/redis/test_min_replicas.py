@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairqueue import ConfigurationError, FairQueue, Outcome, Settings, StoreUnavailable
+from fairqueue.adapters import Ending, Finish, released
 from fairqueue.testing import EmbeddedServer
 from tests.nodes import MovedName, data_node, moved_name
 from tests.system.ledger import wait_for
@@ -35,8 +36,9 @@ def _is_online(name: MovedName) -> bool:
         return told.get("state") == "online"
 
 
-def _open(name: MovedName) -> FairQueue:
-    settings = Settings.load({"min_replicas": 1, "replica_wait_seconds": 2.0})
+def _open(name: MovedName, *, replica_wait_seconds: float = 2.0) -> FairQueue:
+    waits = {"replica_wait_seconds": replica_wait_seconds}
+    settings = Settings.load({"min_replicas": 1, **waits})
     return FairQueue(f"redis://127.0.0.1:{name.primary.port}/0", settings=settings)
 
 
@@ -203,3 +205,70 @@ def test_operators_are_told_which_replicas_are_missing(name: MovedName, namespac
 def _of_replicas(found: dict[str, Any]) -> list[tuple[str, str]]:
     told = found["remarks"]
     return [(one["level"], one["text"]) for one in told if one["about"] == "replicas"]
+
+
+@pytest.mark.usefixtures("_traced_or_not")
+@pytest.mark.parametrize("first", ["claim", "publish"])
+def test_a_stop_reports_to_a_primary_without_replicas(name: MovedName, first: str) -> None:
+    """What has ended does not run again, and what was claimed in vain waits, also acked early."""
+    with _open(name) as queue:
+        for _ in range(3):
+            queue.publish(b"x", queue="q", workspace="w", task="t")
+        ended, back = queue.claim(["q"], 2).leases
+        name.replica.kill()
+        calls: dict[str, Callable[[], object]] = {
+            "claim": lambda: queue.claim(["q"], 1, acks_early=["t"]),
+            "publish": lambda: queue.publish(b"x", queue="q", workspace="w"),
+        }
+        for call in (calls[first], lambda: queue.ack(ended), lambda: queue.release(back)):
+            with pytest.raises(StoreUnavailable, match="of min_replicas=1"):
+                call()
+    with FairQueue(f"redis://127.0.0.1:{name.primary.port}/0") as after:
+        (row,) = after.views.stats().workspaces
+        assert (row.waiting, row.running) == (2 if first == "claim" else 3, 0)
+        assert after.doctor.audit() == []
+
+
+@pytest.mark.parametrize("by_claim", [True, False])
+def test_a_stop_reports_all_ends_to_a_primary_without_replicas(
+    name: MovedName, *, by_claim: bool
+) -> None:
+    """Also those that only a claim has reported, more than one call's, and early acks."""
+    with _open(name) as queue:
+        for _ in range(60):
+            queue.publish(b"x", queue="q", workspace="w", task="t")
+        leases = queue.claim(["q"], 60).leases
+        name.replica.kill()
+        ends = [Finish(lease.fence, seconds=0.0) for lease in leases[:40]]
+        ends += [Finish(lease.fence, Ending.ACK_EARLY) for lease in leases[40:]]
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="of min_replicas=1"):
+                queue.claim(["q"], 0, finishes=ends) if by_claim else queue.finish(ends)
+        back = [released(lease.fence) for lease in leases[40:]]
+        with pytest.raises(StoreUnavailable, match="of min_replicas=1"):
+            queue.finish(back)
+    with FairQueue(f"redis://127.0.0.1:{name.primary.port}/0") as after:
+        (row,) = after.views.stats().workspaces
+        assert (row.waiting, row.running) == (20, 0)
+
+
+def test_a_stop_reports_to_a_new_primary_without_replicas(name: MovedName) -> None:
+    """Also where the old one answered the last claim no more, which takes no job there now."""
+    settings = Settings.load({"min_replicas": 1})
+    with FairQueue(f"redis://127.0.0.1:{name.port}/0", settings=settings) as queue:
+        for _ in range(2):
+            queue.publish(b"x", queue="q", workspace="w")
+        (lease,) = queue.claim(["q"], 1).leases
+        name.promote()
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            queue.claim(["q"], 1)
+        name.replica.kill()
+        name.move()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                queue.publish(b"x", queue="q", workspace="w")
+        with pytest.raises(StoreUnavailable, match="of min_replicas=1"):
+            queue.ack(lease)
+    with FairQueue(f"redis://127.0.0.1:{name.port}/0") as after:
+        (row,) = after.views.stats().workspaces
+        assert row.running == 0

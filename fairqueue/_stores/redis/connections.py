@@ -262,8 +262,9 @@ class Replicas(NamedTuple):
 class Confirmation:
     """Waits for replicas behind each write of one client.
 
-    While replicas are missing no write is sent: an unconfirmed claim would lease jobs that its
-    worker never gets, and a publish would store a job although its caller gets an error.
+    While replicas are missing no write is sent, but for the ends of a process that stops: an
+    unconfirmed claim would lease jobs that its worker never gets, and a publish would store a job
+    although its caller gets an error.
 
     From Redis 7.2 on, WAIT waits only for writes of its own connection, and a repeated call may
     write nothing. So a mark gets another time to live, which a full Redis accepts; that answers 0
@@ -272,7 +273,8 @@ class Confirmation:
 
     def __init__(self, wire: Wire, replicas: Replicas, mark: str) -> None:
         self._wire, self._replicas = wire, replicas
-        self._are_missing = False
+        self.are_missing = False
+        """Whether replicas were missing at the last write."""
         limit, seconds = wire.pool.connection_kwargs.get("socket_timeout"), replicas.seconds
         seconds = min(seconds, SHARE_OF_TIMEOUT * limit) if limit else seconds
         wait = head(["WAIT", str(replicas.least), str(max(1, round(seconds * 1000)))], 0)
@@ -281,7 +283,7 @@ class Confirmation:
 
     def ensure(self) -> None:
         """Raise TooFewReplicas if replicas were missing at the last write, and still are."""
-        if self._are_missing:
+        if self.are_missing:
             self.ask()
 
     def ask(self) -> None:
@@ -315,8 +317,8 @@ class Confirmation:
             self._look(connection, sent=sent)
             return
         least = self._replicas.least
-        self._are_missing = confirmed < least
-        if self._are_missing:
+        self.are_missing = confirmed < least
+        if self.are_missing:
             repeat = "the primary has it, and loses it if it fails now: repeat the call"
             raise TooFewReplicas(
                 f"{confirmed} of min_replicas={least} replicas confirmed a write in time; "

@@ -34,7 +34,7 @@ from fairqueue._stores.redis.connections import (
     close_idle,
 )
 from fairqueue._stores.redis.dangers import check_server, danger_of, warn
-from fairqueue._stores.redis.errors import raise_told, translated_redis_errors
+from fairqueue._stores.redis.errors import TooFewReplicas, raise_told, translated_redis_errors
 from fairqueue._stores.redis.operation_calls import Delivery, OperationCall
 from fairqueue._stores.redis.pages import Pages
 from fairqueue._stores.redis.permissions import missing_permissions
@@ -79,15 +79,27 @@ class RedisEngine(Engine):
     def _run(self, operation: str, values: Sequence[bytes]) -> Any:
         call = self._calls.get(operation)
         if call is None:
-            keys = self.keys.declared()
-            call = OperationCall(self.delivery, operation, keys, self._confirmation)
-            self._calls[operation] = call
+            call = self._calls[operation] = self._new_call(operation, self._confirmation)
+        is_last = self.is_hurried and self._ends(operation, values)
+        if is_last and self._confirmation is not None and self._confirmation.are_missing:
+            call = self._new_call(operation)
         waits = not self.gives_up or (operation in PATIENT and not self.is_hurried)
         try:  # every job's calls pass here: no context manager
             return call(values) if waits else call(values, self._is_there)
         except redis.RedisError as error:
             self._note(error)
+            if is_last and isinstance(error, TooFewReplicas):
+                return self._run(operation, values)  # its number makes it the same call
             raise_told(error)
+
+    def _new_call(self, operation: str, confirmation: Confirmation | None = None) -> OperationCall:
+        return OperationCall(self.delivery, operation, self.keys.declared(), confirmation)
+
+    def _ends(self, operation: str, values: Sequence[bytes]) -> bool:
+        """Whether a call only ends leases: a process that stops needs no replica for these."""
+        if operation == "claim":
+            return values[self._library.arguments_of(operation).index("n")] == b"0"
+        return operation == "ack"
 
     def _is_there(self) -> bool:
         """Whether the server answers a probe."""

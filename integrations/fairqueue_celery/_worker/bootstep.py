@@ -256,6 +256,8 @@ def _release(broker: Broker, controller: Any) -> None:
         if not held.ended and controller in {None, held.pool}:
             held.counted = held.started is not None
             broker.leases.end(held)
-    broker.leases.flush()
-    if not broker.consumed_queues():  # no other worker of this process goes on
-        broker.core.note_stop()
+    try:
+        broker.leases.flush()
+    finally:
+        if not broker.consumed_queues():  # no other worker of this process goes on
+            broker.core.note_stop()
