@@ -24,7 +24,7 @@ from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
 from fairqueue_celery._consume.pool import worker_on
 from fairqueue_celery._publish.batch import SENT, follows_publish
-from fairqueue_celery._publish.publish import is_task, next_delivery_tag, publish
+from fairqueue_celery._publish.publish import is_task, next_delivery_tag, publish, seconds_until
 from fairqueue_celery._publish.revoke import withdraw_revoked
 
 BASE64 = "base64"
@@ -60,7 +60,9 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
             properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]
         if lease.redelivered:
             info["redelivered"] = headers["redelivered"] = True
-            # The store knows: one that was suspended has begun in time. The task is told again.
+        if lease.redelivered or seconds_until(headers.get("expires")) == 0:
+            # The store knows: one that was suspended has begun in time, and this machine's clock
+            # may be ahead of the producer's. The task is told again.
             info["expires"], headers["expires"] = headers.get("expires"), None
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"this is no kombu message: {error!r} is missing or wrong") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from types import SimpleNamespace
@@ -102,6 +103,22 @@ def test_a_redelivered_job_knows_when_it_expires(app: Celery) -> None:
         wait_for(lambda: len(seen) == 3)
     assert seen[0]
     assert seen == [seen[0]] * 3
+
+
+def test_a_worker_whose_clock_is_ahead_runs_what_has_not_expired(app: Celery) -> None:
+    """Redis decides: Celery compares the worker's clock with the producer's."""
+    sent, core = app.send_task("double", (1,), expires=60), queue_of(app)
+    result = app.AsyncResult("a")
+    job = core.jobs.withdraw(sent.id)
+    assert job is not None
+    message = json.loads(job.payload.replace(sent.id.encode(), b"a"))
+    message["headers"]["expires"] = "2020-01-01T00:00:00+00:00"
+    body = json.dumps(message).encode()
+    core.publish(body, queue=job.queue, workspace=job.workspace, expires_seconds=60)
+
+    with working(app):
+        wait_for(result.ready)
+    assert result.state == "SUCCESS"
 
 
 def test_a_process_whose_worker_has_ended_is_none(app: Celery) -> None:
