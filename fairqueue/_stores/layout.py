@@ -198,7 +198,7 @@ def _refuse_other_data(engine: Engine, there: Sequence[Engine], shards: int, ser
     if engine.shard == 0 and not is_spread and record and not mark:  # now: another may write it
         raise ConfigurationError(
             f"namespace {engine.namespace!r} has one shard, and this process is set up for "
-            f"{shards}: run 'fairqueue reshard --to {shards}' with shards=1, or set 'shards' to 1"
+            f"{shards}: run fairqueue's 'reshard --to {shards}' with shards=1, or set 'shards' to 1"
         )
     elsewhere = (n for n in range(shards) if n % servers != engine.shard % servers)
     found = [n for n in elsewhere if _holds(engine, n)]

@@ -140,8 +140,8 @@ def of_layout(shards: Sequence[Store]) -> Iterator[Remark]:
     yield Remark(
         Level.WARNING,
         "shards",
-        f"workspaces are on their way from {change.shards} to {change.to} shards: if no 'fairqueue "
-        f"reshard' runs, run it again, with --to {change.to}",
+        f"workspaces are on their way from {change.shards} to {change.to} shards: unless a "
+        f"process moves them, run fairqueue reshard --to {change.to}",
     )
 
 

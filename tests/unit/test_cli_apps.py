@@ -17,6 +17,7 @@ from celery.bin.base import CLIContext
 from click.testing import CliRunner, Result
 
 from fairqueue import FairQueue, Scope
+from fairqueue._stores.layout import Mark, write_mark
 from fairqueue.cli import main, of_celery
 from fairqueue.cli._typed import PREFIX, as_typed
 from tests.pauses import paused as held
@@ -196,6 +197,22 @@ def test_a_remedy_has_the_url_that_was_given(paused: FairQueue, redis_url: str) 
     set_it = ["fairqueue", "limits", "set", *shown, "concurrency=N", "--workspace", "acme"]
     assert shlex.split(limited.removeprefix("to raise it: ")) == set_it
     assert "hunter2" not in limited
+
+
+def test_a_reshard_is_told_so_that_it_can_be_copied(
+    queue: FairQueue, redis_url: str, namespace: str
+) -> None:
+    """Not with the URL that was refused, and not in two pairs of quotes."""
+    refused = CliRunner().invoke(main, ["stats", "--url", f"{redis_url}?shards=2", *of(namespace)])
+    assert "run fairqueue's 'reshard --to 2' with shards=1" in refused.output
+    write_mark(queue.store.shards[0].engine, "HSET", Mark(1, to=2))
+    told = CliRunner().invoke(main, ["doctor", "--url", redis_url, *of(namespace)])
+    again = ["fairqueue", "reshard", "--url", redis_url, *of(namespace), "--to", "2"]
+    assert f"run {shlex.join(again)}" in told.output
+
+
+def of(namespace: str) -> list[str]:
+    return ["--namespace", namespace]
 
 
 @pytest.mark.parametrize(
