@@ -18,6 +18,8 @@ from fairqueue._shards import order as shard_order
 from fairqueue._shards.placement import SHARDS_MOST, shard_of
 from fairqueue._stores import replies
 from fairqueue._stores.engine import Engine
+from fairqueue._stores.memory import MemoryEngine
+from fairqueue._stores.memory.engine import Database
 from fairqueue._stores.permits import Change, PermitStore, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store
@@ -295,6 +297,21 @@ def test_a_home_that_comes_back_waits_for_renewals(fleet: Fleet) -> None:
     assert other.start() == 0
     process.renew()
     fleet.clock.advance(LEASE_SECONDS)
+    assert other.start() == 0
+
+
+def test_permits_outlive_a_long_absence(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where Redis's clock jumps: the key of the permits expires by that, too."""
+    monkeypatch.setattr(permits, "monotonic", clock)
+    database = Database(clock=clock)
+    fleet = Fleet(lambda number: Store(MemoryEngine(database, shard=number), clock=clock), clock)
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(2)
+    process, other = fleet.process(), fleet.process()
+    assert process.start() == 2
+    clock.advance(4 * 3600.0)
     assert other.start() == 0
 
 

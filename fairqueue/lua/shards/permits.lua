@@ -10,7 +10,7 @@
 local REFUSED_SECONDS = 1 -- until one that was refused asks again, if nothing wakes it
 local ASK_SECONDS = 2 -- for which an ask stands then
 local OUTAGE = 0.4 -- of the life of a permit: it outlives a shorter time in which no script ran
-local KEPT_SECONDS = 3600 -- after their end, where none asks any more
+local KEPT_SECONDS = 604800 -- after their end, where none asks any more: longer than an outage
 local ENDED_AT_ONCE = 100 -- permits that have ended which one call drops
 local ADOPTED_SECONDS = 30 -- the life of a permit that was given to a job that runs
 local ADOPTED_AT_ONCE = 1000
