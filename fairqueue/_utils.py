@@ -74,12 +74,16 @@ def needs_extra(what: str, extra: str, error: type[Exception] | None = None) -> 
     """Name the extra of fairqueue that has what the block cannot import; None: the same error."""
     try:
         yield
-    except ModuleNotFoundError as missing:
-        name = missing.name or missing
-        missing.msg = f"{what} needs the package {name}: pip install 'fairqueue[{extra}]'"
+    except ImportError as problem:
+        told = f"{what} cannot import what it needs: {problem}"  # whose text names the file
+        if isinstance(problem, ModuleNotFoundError):
+            name = problem.name or problem
+            problem.msg = told = (
+                f"{what} needs the package {name}: pip install 'fairqueue[{extra}]'"
+            )
         if error is None:
             raise
-        raise error(missing.msg) from None
+        raise error(told) from None
 
 
 def process_name() -> str:

@@ -121,6 +121,30 @@ def test_a_broker_that_is_none_is_exit_code_2(reference: str, problem: str) -> N
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    ("package", "command"),
+    [
+        ("dramatiq", ["--broker", "shop", "ps"]),
+        ("celery", ["migrate", "celery", "--from", "redis://h"]),
+    ],
+)
+def test_a_framework_that_cannot_be_imported_is_a_sentence(
+    tmp_path: Path, package: str, command: list[str]
+) -> None:
+    """Which names the file: often one of the user's that has the package's name."""
+    (tmp_path / f"{package}.py").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "fairqueue.cli", *command],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 2
+    assert re.match(r"Error: .* cannot import what it needs: cannot import", done.stderr)
+    assert f"{tmp_path}/{package}.py" in done.stderr
+
+
 REMEDY = r"to resume it: (.*)$"
 
 
