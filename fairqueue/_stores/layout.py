@@ -184,7 +184,8 @@ def _refuse_other_number(engine: Engine, there: Sequence[Engine], known: Mark, m
         now = f"their way from {mark.shards} to {mark.to} shards"
     raise ConfigurationError(
         f"the jobs of namespace {engine.namespace!r} are on {now}, and this process is set up for "
-        f"{known.shards}: give all processes the same servers and the same setting 'shards'"
+        f"{known.shards}: give all processes the same servers and the same setting 'shards', in a "
+        f"URL ?shards={mark.to or mark.shards}"
     )
 
 
