@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
@@ -14,11 +14,12 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from fairqueue._lazy import rows
+from fairqueue._stores.breaker import ASK_SECONDS
 from fairqueue._stores.later import noted
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Pause, Scope
 from fairqueue._utils import process_name
-from fairqueue.errors import ConfigurationError, FairQueueError
+from fairqueue.errors import ConfigurationError, FairQueueError, StoreUnavailable
 from fairqueue.plain import printable
 
 log = logging.getLogger("fairqueue.acts")
@@ -79,6 +80,7 @@ class Acts:
                 return method(*args, **named)  # which says what is wrong
             if given.get("dry_run"):
                 return method(*args, **named)
+            self._connected()  # what cannot begin is no act
             new, old = given.pop("limits", STATES.get(act)), None
             if act in {"limits set", "limits unset"}:
                 found = part.get(given["scope"]).items()
@@ -88,7 +90,8 @@ class Acts:
             except ConfigurationError:
                 raise
             except BaseException as error:
-                self._note(act, given, old, f"ended by {type(error).__name__}")
+                is_away = isinstance(error, StoreUnavailable)
+                self._note(act, given, old, f"ended by {type(error).__name__}", is_away=is_away)
                 raise
             of_pause = act.startswith("pauses ")
             self._note(act, given, done if of_pause else old, new if of_pause or new else done)
@@ -96,7 +99,9 @@ class Acts:
 
         return noted
 
-    def _note(self, act: str, given: Mapping[str, Any], old: Any, new: Any) -> None:
+    def _note(
+        self, act: str, given: Mapping[str, Any], old: Any, new: Any, *, is_away: bool = False
+    ) -> None:
         texts = {"of": _named(given), "old": _text(old), "new": _text(new)}
         told = {"by": _by.get() or process_name(), "act": act, **texts}
         told = {name: text[:MOST_TEXT] for name, text in told.items()}
@@ -104,7 +109,10 @@ class Acts:
             "%s", ", ".join(f"{name} {printable(text)}" for name, text in told.items() if text)
         )
         try:
-            self._connected().note_lines("acts", [json.dumps(told)], KEPT)
+            store = self._connected()
+            probe = closing(store.clone(timeout_seconds=ASK_SECONDS)) if is_away else None
+            with probe or nullcontext(store) as reached:  # the act has waited already
+                reached.note_lines("acts", [json.dumps(told)], KEPT)
         except FairQueueError as error:
             log.warning("the act %r is not noted: %s", act, error)
 

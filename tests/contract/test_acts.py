@@ -6,7 +6,9 @@ import logging
 
 import pytest
 
-from fairqueue import Scope
+from fairqueue import FairQueue, Scope
+from fairqueue._connection import Connection
+from fairqueue._stores.store import Store
 from fairqueue.audit import audit
 from fairqueue.errors import ConfigurationError, StoreUnavailable
 from fairqueue.operate import Operators
@@ -93,17 +95,48 @@ def test_an_act_that_cannot_be_noted_is_done(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A brake must work; the log says that the note is missing. A failed act is noted as such."""
+    """A brake must work; the log says that the note is missing.
+
+    A failed act is noted as such, by a call that waits for a second at most: the act has waited.
+    """
+    waits = list[object]()
 
     def away(*_: object, **__: object) -> None:
         raise StoreUnavailable("away")
 
+    def clone(**options: object) -> Store:
+        waits.append(options["timeout_seconds"])
+        return Store(world.store.engine.clone())
+
     with monkeypatch.context() as patch:
         patch.setattr(world.store, "pause", away)
+        patch.setattr(world.store, "clone", clone)
         with pytest.raises(StoreUnavailable):
             admin.pauses.pause(Scope.total())
     assert _told(admin) == [("pauses pause", "everything", "", "ended by StoreUnavailable")]
+    assert waits == [1.0]
     monkeypatch.setattr(world.store, "note_lines", away)
     admin.pauses.pause(Scope.workspace("acme"))
     assert [row.name for row in admin.pauses.list()] == ["acme"]
     assert "the act 'pauses pause' is not noted: away" in caplog.text
+
+
+def test_what_cannot_begin_is_no_act(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A command that does not reach Redis waits once, not again to note it."""
+    connects = list[object]()
+
+    def connect(queue: Connection) -> None:
+        connects.append(queue)
+        raise StoreUnavailable("away")
+
+    monkeypatch.setattr(Connection, "connect", connect)
+    with (
+        FairQueue("redis://localhost", brings_limits=False) as queue,
+        caplog.at_level(logging.INFO, "fairqueue.acts"),
+        pytest.raises(StoreUnavailable),
+    ):
+        queue.pauses.pause(Scope.total())
+    assert len(connects) == 1
+    assert not caplog.records
