@@ -36,9 +36,10 @@ class FrontDoor:
     With a ``queue`` (a FairQueue, or a URL and settings) each request needs a place: the settings
     ``total_requests`` and ``workspace_requests``, and the limit ``requests`` of a workspace, say
     how many are in flight. One without a place waits up to ``wait_seconds`` for its turn, as one
-    of at most ``waiting_most`` of its workspace, and is then rejected. While the store is away
-    requests are served without asking, and a warning is logged; no call takes longer than
-    ``timeout_seconds``. With ``limit_requests`` False no request needs a place.
+    of at most ``waiting_most`` of its workspace, and is then rejected. While the store is away, or
+    refuses a process to which it has given a place before, requests are served without asking, and
+    a warning is logged; no call takes longer than ``timeout_seconds``. With ``limit_requests``
+    False no request needs a place.
 
     ``exempt`` are prefixes of paths that are left alone, such as ``/healthz``.
     """
@@ -68,7 +69,7 @@ class FrontDoor:
         self._queue: FairQueue | None = None
         if queue is not None and limit_requests:
             self._queue = queue.clone(timeout_seconds=timeout_seconds)
-        self._away_until = 0.0
+        self._away_until, self._has_admitted = 0.0, False
         self._log_throttle = Throttle()
         self._threads: ThreadPoolExecutor | None = None
         self._pid = 0
@@ -109,13 +110,19 @@ class FrontDoor:
             ticket = self._queue.requests.admit(
                 workspace, wait_seconds=self._wait_seconds, waiting_most=self._waiting_most
             )
-        except StoreUnavailable as error:
+        except (StoreUnavailable, ConfigurationError) as error:
             self._note_away(error)
             return Visit(workspace)
+        self._has_admitted = True
         return Visit(workspace, ticket.end)
 
     def _note_away(self, error: Exception) -> None:
-        """Serve requests without asking for a moment: each call might wait for its timeout."""
+        """Serve requests without asking for a moment: each call might wait for its timeout.
+
+        A mistake that no request has passed yet, such as a wrong password, is raised.
+        """
+        if isinstance(error, ConfigurationError) and not self._has_admitted:
+            raise error
         self._away_until = time.monotonic() + AWAY_SECONDS
         if self._log_throttle.passes():
             log.warning("requests are served without asking for a place: %s", error)
@@ -134,10 +141,11 @@ class FrontDoor:
                     await asyncio.sleep(seconds)
         except BaseException as error:
             self._submit(ticket.end)
-            if not isinstance(error, StoreUnavailable):
+            if not isinstance(error, StoreUnavailable | ConfigurationError):
                 raise
             self._note_away(error)
             return Visit(workspace)
+        self._has_admitted = True
         return Visit(workspace, partial(self._submit, ticket.end))
 
     def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from fairqueue import CapacityExceeded, FairQueue, StoreUnavailable
+from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue.adapters import current_workspace
 from fairqueue_web import FrontDoor
 from fairqueue_web.asgi import FairQueueMiddleware
@@ -296,26 +296,48 @@ def test_a_fork_asks_in_threads_of_its_own(queue: FairQueue) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
+@pytest.mark.parametrize("kind", [StoreUnavailable, ConfigurationError])
 def test_requests_are_served_while_the_store_is_away(
-    queue: FairQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    queue: FairQueue,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Exception],
 ) -> None:
-    """With one warning, and without asking for each."""
+    """With one warning, and without asking for each; so, too, once Redis refuses its user."""
     asked = 0
 
     def fail(*args: Any, **options: Any) -> Any:
         nonlocal asked
         asked += 1
-        raise StoreUnavailable("Redis is away")
+        raise kind("Redis is away")
 
     door = FrontDoor(queue, workspace_from="header:X-Org")
+    app = application(door=door)
+    assert get(app, "/sync").text == "acme"
     assert door._queue is not None
     monkeypatch.setattr(door._queue.store, "admit_request", fail)
     monkeypatch.setattr("fairqueue_web._door.AWAY_SECONDS", 60.0)
-    app = application(door=door)
     for _ in range(3):
         assert get(app, "/sync").text == "acme"
     assert asked == 1
     assert caplog.text.count("served without asking for a place: Redis is away") == 1
+
+
+def test_a_mistake_that_no_request_has_passed_is_an_error(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a wrong password: it is found when the application is deployed."""
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise ConfigurationError("Redis refuses this user")
+
+    door = FrontDoor(queue, workspace_from="header:X-Org")
+    assert door._queue is not None
+    monkeypatch.setattr(door._queue.store, "admit_request", refuse)
+    app = application(door=door)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="refuses this user"):
+            get(app, "/sync")
 
 
 def test_exempt_paths_are_left_alone(queue: FairQueue) -> None:
