@@ -111,7 +111,7 @@ class FairQueue(Operators):
         self.requests = Requests(self._connected, self.settings, self._ask_provider)
         """Places for web requests in flight."""
         self._similar_names = SimilarNames(self.settings.workspaces)
-        self.outages = Outages(self.settings, self.store, self.clone, self.tally)
+        self.outages = Outages(settings, self.store, self.clone, self.tally, checks=store is None)
         self._provider: LimitProvider | None = None
         if brings_limits and self.settings.limit_provider is not None:
             self._provider = LimitProvider(self.settings.limit_provider, self.store)

@@ -45,16 +45,26 @@ class Outages:
     After the first failure no publish goes to a server until a probe is answered. ``clone`` makes
     a queue over connections of its own, for the thread that sends. Safe to share between threads
     and over fork: a child begins without a spool. ConfigurationError: jobs cannot be kept where
-    the settings say.
+    the settings say; not without ``checks``, as for a clone: the directory may go meanwhile.
     """
 
     def __init__(
-        self, settings: Settings, store: ShardedStore, clone: Callable[[], Any], tally: Tally
+        self,
+        settings: Settings,
+        store: ShardedStore,
+        clone: Callable[[], Any],
+        tally: Tally,
+        *,
+        checks: bool = True,
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
         self._settings = settings
         check_on_unavailable(settings.on_unavailable, settings)
-        self._folder = settings.buffer_path and spools.checked_folder(settings.buffer_path)
+        self._folder = settings.buffer_path
+        if self._folder is not None:
+            if checks:
+                spools.check_folder(self._folder)
+            self._folder = self._folder.resolve()
         self._throttle = Throttle()
         self._begin()
         _all.add(self)
@@ -185,7 +195,8 @@ class Outages:
                 error.args = (f"{error}; the buffer is full: {self._rows} of {most} jobs",)
                 raise error
             try:
-                if self._own is None:  # not an adopted one, which may be damaged
+                # not an adopted one, which may be damaged, and none that was removed
+                if self._own is None or not self._own.is_there:
                     self._own = spools.new_in(self._folder, self._store.store_id)
                     self._spools.append(self._own)
                 self._own.put(jobs)

@@ -78,8 +78,8 @@ def _read(row: Sequence[Any]) -> Kept:
     return Kept(number, kept, refused, job, Admission(exempt=True, **dict(rules)))
 
 
-def checked_folder(path: Path) -> Path:
-    """Return it as an absolute path. ConfigurationError: no files can be made in it."""
+def check_folder(path: Path) -> None:
+    """ConfigurationError: no files can be made in it."""
     is_one = os.path.isdir(path)  # noqa: PTH112 - a name that no file can have is none either
     if not is_one or not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise ConfigurationError(
@@ -87,7 +87,6 @@ def checked_folder(path: Path) -> Path:
             f"make one on a disk that outlives the process (mkdir -p {shlex.quote(str(path))}), "
             "owned by its user, or name another"
         )
-    return path.resolve()
 
 
 def new_in(folder: Path, store_id: str) -> Spool:
@@ -149,6 +148,11 @@ class Spool:
         except BaseException:
             self.unlock()
             raise
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its file is: another process that is to send it would not find it."""
+        return os.path.exists(self.path)  # noqa: PTH110 - not to raise where it cannot be seen
 
     def put(self, jobs: Sequence[tuple[Job, Admission]]) -> None:
         """Keep jobs: all or none.

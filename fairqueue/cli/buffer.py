@@ -12,7 +12,7 @@ import click
 
 from fairqueue import FairQueue, Settings
 from fairqueue.buffer.outages import Outages
-from fairqueue.buffer.spool import DROP, RETRY, Kept, change, checked_folder, read_all, spools_in
+from fairqueue.buffer.spool import DROP, RETRY, Kept, change, check_folder, read_all, spools_in
 from fairqueue.cli._command import Answer, confirm, on_queue, table
 from fairqueue.plain import count_jobs, duration, printable
 
@@ -31,7 +31,7 @@ def buffer(core: FairQueue, *, path: Path, action: str, job: str | None, yes: bo
     PATH is the setting buffer_path. Send sends what ended processes have left, and lets living ones
     try again what Redis has refused. Drop deletes jobs for good.
     """
-    checked_folder(path)
+    check_folder(path)
     if action == "send":
         return _send(core, path)
     return _drop(path, job, yes=yes) if action == "drop" else _list(path)

@@ -265,6 +265,24 @@ def test_a_disk_that_cannot_keep_a_job_raises_the_error_of_the_outage(
         publish(queue, "a")
 
 
+def test_jobs_of_a_directory_that_has_gone_are_sent_and_no_more_are_kept(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """What the process has open it sends; what no other could find is not accepted."""
+    server.kill()
+    publish(queue, "a")
+    folder.rename(folder.with_name("away"))
+    with pytest.raises(StoreUnavailable, match=r"cannot keep the job: .*No such file"):
+        publish(queue, "lost")
+    queue.clone().close()
+    folder.mkdir()
+    publish(queue, "b")
+    assert len([*folder.glob("*.spool")]) == 1
+    server.start()
+    assert drained(queue, folder)
+    assert sorted(payloads(queue)) == [b"a", b"b"]
+
+
 def test_jobs_that_fill_their_disk_are_sent_once(
     queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
