@@ -311,7 +311,7 @@ class Outages:
                 time.sleep(PROBE_EVERY_SECONDS)  # its workspace may move, or a connection was lost
                 return self._send(spool, kept, tries - 1)
             if refusal is None:
-                spool.change(spools.REFUSE, [(str(error) or repr(error), *numbers[0])])
+                spool.settle(spools.REFUSE, [(str(error) or repr(error), *numbers[0])])
             job = kept[0].job
             self._tell("job %r of workspace %r stays buffered: %s", job.id, job.workspace, error)
             return refusal is None

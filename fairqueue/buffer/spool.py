@@ -30,6 +30,7 @@ JOB = "id, workspace, queue, task, payload, priority, delay_seconds, expires_sec
 RULES = "unique_key, unique_for, without_workspace, other_id, is_new"
 OF_JOB, OF_RULES = JOB.split(", "), RULES.split(", ")
 SCHEMA = f"""
+    PRAGMA page_size = 1024; -- a publish writes three pages
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = NORMAL;
     PRAGMA wal_autocheckpoint = 0; -- no publish waits for the disk; the log goes with the file
@@ -38,7 +39,7 @@ SCHEMA = f"""
     );
     CREATE INDEX IF NOT EXISTS waiting ON jobs (refused);
     PRAGMA temp_store = MEMORY;
-    CREATE TEMP TABLE gone (number INTEGER PRIMARY KEY); -- what a full disk still has
+    CREATE TEMP TABLE done (refused, number INTEGER PRIMARY KEY); -- what a full disk cannot note
 """
 """The index: a publish waits while jobs are counted, or the first ones are looked for."""
 INSERT = "INSERT INTO jobs VALUES (NULL, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -48,8 +49,13 @@ DROP = "DELETE FROM jobs WHERE ? IS NULL OR id = ?"
 REFUSE = "UPDATE jobs SET refused = ? WHERE number = ?"
 RETRY = "UPDATE jobs SET refused = NULL WHERE refused IS NOT NULL"
 SENT = "UPDATE jobs SET is_new = 0 WHERE number = ?"
-LEFT = "number NOT IN (SELECT number FROM gone)"
-WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? AND {LEFT} ORDER BY number LIMIT ?"
+ON_FULL_DISK = {
+    DELETE: "INSERT OR REPLACE INTO done VALUES (NULL, ?)",
+    REFUSE: "INSERT OR REPLACE INTO done VALUES (?, ?)",
+}
+UNTRIED = "number NOT IN (SELECT number FROM done)"
+LEFT = f"{UNTRIED[:-1]} WHERE refused IS NULL)"
+WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? AND {UNTRIED} ORDER BY number LIMIT ?"
 COUNTS = f"""SELECT count(*) - count(refused), count(refused), (
     SELECT kept FROM jobs WHERE refused IS NULL AND {LEFT} ORDER BY number LIMIT 1
 ) FROM jobs WHERE {LEFT}"""  # noqa: S608 - our own words
@@ -144,7 +150,7 @@ class Spool:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(os.open(path, os.O_RDWR | flags, 0o600))  # payloads may be private
             self._db = _opened(path)
-            self.change(RETRY)  # what its last process was refused
+            self.settle(RETRY, [()])  # what its last process was refused
         except BaseException:
             self.unlock()
             raise
@@ -167,19 +173,19 @@ class Spool:
         with self._guard, self._db:
             self._db.executemany(statement, rows)
 
-    def settle(self, statement: str, numbers: Sequence[tuple[int]]) -> None:
-        """Run :data:`SENT` or :data:`DELETE`: a full disk, perhaps of these jobs, loses no job.
+    def settle(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement about jobs that were sent, also where the disk is full, maybe of them.
 
-        What it cannot delete this process forgets, until nothing is left and the file goes. If the
-        process is killed before that, the next one sends it again.
+        What it cannot delete or mark this process passes over, until nothing is left and the file
+        goes. If the process ends before that, the next one sends it again.
         """
         try:
-            self.change(statement, numbers)
+            self.change(statement, rows)
         except Error as error:
             if "disk is full" not in str(error):
                 raise
-            if statement == DELETE:
-                self.change("INSERT OR IGNORE INTO gone VALUES (?)", numbers)
+            if statement in ON_FULL_DISK:
+                self.change(ON_FULL_DISK[statement], rows)
 
     def waiting(self, after: int) -> list[Kept]:
         """Read the first jobs behind a number, up to a hundred, that are to be sent.

@@ -283,21 +283,31 @@ def test_jobs_of_a_directory_that_has_gone_are_sent_and_no_more_are_kept(
     assert sorted(payloads(queue)) == [b"a", b"b"]
 
 
-def test_jobs_that_fill_their_disk_are_sent_once(
-    queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If nothing else is on the disk, only sending them frees it."""
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but new jobs finds room on the disk of the spools."""
     keeps = Spool.change
 
     def full(spool: Spool, statement: str, *values: Any) -> None:
-        if "jobs" in statement:
+        if "jobs" in statement and not statement.startswith("INSERT"):
             raise sqlite3.OperationalError("database or disk is full")
         keeps(spool, statement, *values)
 
+    monkeypatch.setattr(Spool, "change", full)
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_jobs_that_fill_their_disk_are_sent_once(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, has_ended: bool
+) -> None:
+    """If nothing else is on the disk, only sending them frees it: this process, or another one."""
     server.kill()
     publish(queue, *map(str, range(150)))
-    monkeypatch.setattr(Spool, "change", full)
+    if has_ended:
+        queue.outages.close()
     server.start()
+    queue.outages._start()
     assert drained(queue, folder)
     assert payloads(queue) == [b"%d" % n for n in range(150)]
 
@@ -382,6 +392,21 @@ def test_what_the_store_refuses_for_good_stays_with_its_reason(
     publish(other, "d")
     assert drained(other, folder)
     assert sorted(map(len, payloads(other))) == [1, 2_000_000]
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_what_is_refused_on_a_full_disk_holds_up_no_other(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """Its mark finds no room there."""
+    server.kill()
+    publish(queue, "a" * 2_000_000, "b", "c")
+    server.start()
+    with server.client() as client:
+        client.config_set("proto-max-bulk-len", 1024 * 1024)
+        wait_for(lambda: queue.outages.counts()[0] == 1)
+        assert payloads(queue) == [b"b", b"c"]
+    assert [*folder.glob("*.spool")]
 
 
 def test_jobs_of_a_shard_that_answers_go_there_while_another_is_away(

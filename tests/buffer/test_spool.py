@@ -40,6 +40,15 @@ def test_a_list_of_a_spool_in_use_loses_no_job(tmp_path: Path) -> None:
     spool.close()
 
 
+def test_a_small_job_takes_little_of_the_disk(tmp_path: Path) -> None:
+    """Each publish writes whole pages."""
+    spool = spools.new_in(tmp_path, "here")
+    for number in range(100):
+        _put(spool, str(number))
+    assert sum(each.stat().st_size for each in tmp_path.iterdir()) < 100 * 6_500 + 40_000
+    spool.close()
+
+
 def test_a_damaged_spool_holds_nothing_open(tmp_path: Path) -> None:
     """It is looked at again and again while its process lives."""
     path = tmp_path / "1-0.0.spool"
