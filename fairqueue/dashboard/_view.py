@@ -14,7 +14,7 @@ from fairqueue import audit
 from fairqueue._queue import FairQueue
 from fairqueue._types import Scope
 from fairqueue.dashboard import _pictures
-from fairqueue.errors import FairQueueError
+from fairqueue.errors import FairQueueError, StoreUnavailable
 from fairqueue.operate.activity import Windows
 from fairqueue.operate.dead import filter_of
 from fairqueue.rows import DeadPage, Overview
@@ -32,7 +32,7 @@ MOST = 500
 
 
 class Remembered:
-    """Values by name, each with the time at which it was read."""
+    """Values by name, each with the time until which it is good."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._values = clock, dict[str, tuple[float, Any]]()
@@ -41,21 +41,27 @@ class Remembered:
     def get(self, name: str, read: Callable[[], T], *, times: float = 1.0) -> T:
         """Return the value of this name, read at most a second ago; others wait for one reader.
 
-        Costly values are kept ``times`` as long.
+        Costly values are kept ``times`` as long. An outage is a value, too: those who have waited
+        for it do not wait for another time-out, one after the other.
         """
         with self._reading:
             if len(self._locks) >= MOST:
                 self._locks.clear()  # another reader of the same name is no harm
             lock = self._locks.setdefault(name, threading.Lock())
         with lock:
-            at, value = self._values.get(name, (0.0, None))
-            if name not in self._values or self._clock() - at > FOR_SECONDS * times:
-                value = read()
+            until, value = self._values.get(name, (float("-inf"), None))
+            if self._clock() > until:
+                try:
+                    value, seconds = read(), FOR_SECONDS * times
+                except StoreUnavailable as error:
+                    value, seconds = error, FOR_SECONDS
                 if len(self._values) >= MOST:
                     self.forget()
-                self._values[name] = (self._clock(), value)
-            found: T = value
-            return found
+                self._values[name] = (self._clock() + seconds, value)
+        if isinstance(value, StoreUnavailable):
+            raise value.with_traceback(None)
+        found: T = value
+        return found
 
     def forget(self) -> None:
         """Drop all values, since something was changed."""

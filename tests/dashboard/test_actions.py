@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from fairqueue import FairQueue, NewJob, Pause, Scope
+from fairqueue import FairQueue, NewJob, Pause, Scope, StoreUnavailable
 from fairqueue.dashboard._view import MOST, Remembered
 from tests.dashboard.serving import Visitor
 from tests.pauses import paused
@@ -269,3 +269,21 @@ def test_what_was_read_is_remembered_for_a_second(times: int) -> None:
         look(f"name {n}")
     assert len(remembered._values) <= MOST
     assert len(remembered._locks) <= MOST
+
+
+def test_an_outage_is_remembered_for_a_second() -> None:
+    """Visitors who look at once wait for one time-out, not one after the other."""
+    now, reads = [0.0], itertools.count(1)
+    remembered = Remembered(lambda: now[0])
+
+    def away() -> None:
+        raise StoreUnavailable(f"read {next(reads)}")
+
+    def look() -> str:
+        with pytest.raises(StoreUnavailable) as error:
+            remembered.get("x", away, times=10)
+        return str(error.value)
+
+    assert (look(), look()) == ("read 1", "read 1")
+    now[0] = 1.1
+    assert look() == "read 2"
