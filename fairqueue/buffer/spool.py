@@ -11,6 +11,7 @@ import os
 import secrets
 import shlex
 import sqlite3
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
@@ -122,6 +123,12 @@ def change(path: Path, statement: str, *values: Any) -> int:
         return db.execute(statement, values).rowcount
 
 
+def _refuse_foreign(path: Path) -> None:
+    """Raise PermissionError for what another user has put where all users may, as into /tmp."""
+    if path.parent.stat().st_mode & stat.S_IWOTH and path.lstat().st_uid != os.geteuid():
+        raise PermissionError("it is another user's, and all users may write to its directory")
+
+
 def _opened(path: Path) -> sqlite3.Connection:
     """Open a spool that is there.
 
@@ -140,11 +147,14 @@ def _opened(path: Path) -> sqlite3.Connection:
 class Spool:
     """One spool, new or of an ended process, that this process locks. Threads may share it.
 
-    Raises OSError if it is in use, or cannot be opened; sqlite3.Error if it is damaged.
+    Raises OSError if it is in use, cannot be opened, or may be a trap; sqlite3.Error if it is
+    damaged.
     """
 
     def __init__(self, path: Path, flags: int = 0) -> None:
         self.path, self._guard = path, native_lock()
+        if not flags:
+            _refuse_foreign(path)
         self._lock = os.open(path.with_suffix(".lock"), os.O_RDWR | flags, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -70,3 +71,19 @@ def test_a_spool_that_was_removed_meanwhile_is_not_made_again(tmp_path: Path) ->
     with pytest.raises(FileNotFoundError):
         spools.Spool(spool.path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_user_has_put_among_the_spools_is_not_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All users may write to some directories, such as /tmp; its jobs could be any."""
+    made = spools.new_in(tmp_path, "here")
+    _put(made, "1")
+    made.close()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    spools.Spool(made.path).close()
+    tmp_path.chmod(0o1777)
+    with pytest.raises(PermissionError, match="another user's"):
+        spools.Spool(made.path)
+    monkeypatch.undo()
+    spools.Spool(made.path).close()
