@@ -89,10 +89,11 @@ class Outages:
         with self._lock:
             if self._stopped is not None:
                 self._stopped.set()
-            for spool in self._spools:
+            left = self._spools
+            self._begin()
+            for spool in left:
                 with suppress(spools.Error):
                     spool.close()
-            self._begin()
 
     # A publish
 
@@ -267,7 +268,8 @@ class Outages:
             try:
                 self._send_all(spool)
             except (spools.Error, OSError) as error:
-                self._tell(UNSENT, spool.path, error)
+                if spool in self._spools:  # it was not closed meanwhile
+                    self._tell(UNSENT, spool.path, error)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())

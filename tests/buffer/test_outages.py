@@ -341,6 +341,35 @@ def test_a_disk_that_keeps_no_change_sends_nothing(
     assert payloads(queue) == [b"a", b"b"]
 
 
+def test_a_process_that_ends_while_it_sends_tells_no_error(
+    queue: FairQueue,
+    server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Another process sends the rest, as after each deploy."""
+    server.kill()
+    publish(queue, "a")
+    queue.outages.close()
+    server.start()
+    wait_for(lambda: not queue.store.shards[0].engine.breaker.publishes.is_shut)
+    outages = Outages(queue.settings, queue.store, queue.clone, queue.tally)
+    outages.adopt()
+    settle = Spool.settle
+
+    def ends(spool: Spool, *values: Any) -> None:
+        outages.close()
+        settle(spool, *values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "settle", ends)
+        outages.send()
+    assert "cannot be sent" not in caplog.text
+    outages.adopt()
+    outages.send()
+    assert payloads(queue) == [b"a"]
+
+
 def test_a_running_job_buffers_nothing(queue: FairQueue, server: EmbeddedServer) -> None:
     """Its publish depends on its lease, and one that must not be lost is tried until it is in."""
     server.kill()
