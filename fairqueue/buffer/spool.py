@@ -224,11 +224,11 @@ class Spool:
             return self._db.execute(COUNTS).fetchone()  # type: ignore[no-any-return]
         return 0, 1, None
 
-    def close(self) -> None:
-        """Leave it to another process; one that is empty is removed."""
+    def close(self, *, discards: bool = False) -> None:
+        """Leave it to another process; one that is empty, or that this one discards, is removed."""
         try:
             with self._guard, closing(self._db):
-                is_empty = not any(self._db.execute(COUNTS).fetchone()[:2])
+                is_empty = discards or not any(self._db.execute(COUNTS).fetchone()[:2])
             if is_empty:
                 for end in (".spool", ".spool-wal", ".spool-shm", ".lock"):
                     self.path.with_suffix(end).unlink(missing_ok=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,16 @@ import click
 
 from fairqueue import FairQueue, Settings
 from fairqueue.buffer.outages import Outages
-from fairqueue.buffer.spool import DROP, RETRY, Kept, change, check_folder, read_all, spools_in
+from fairqueue.buffer.spool import (
+    DROP,
+    RETRY,
+    Kept,
+    Spool,
+    change,
+    check_folder,
+    read_all,
+    spools_in,
+)
 from fairqueue.cli._command import Answer, confirm, on_queue, table
 from fairqueue.plain import count_jobs, duration, printable
 
@@ -91,6 +102,17 @@ def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
     what = "all buffered jobs" if job is None else f"the buffered job {printable(job)}"
     confirm(f"Delete {what} in {printable(str(path))} for good?", yes=yes)
     unread = list[Path]()
-    dropped = sum(_each(path, lambda spool: change(spool, DROP, job, job), unread))
+    dropped = sum(_each(path, partial(_dropped, job), unread))
     text = f"{count_jobs(dropped)} dropped"
     return Answer({"dropped": dropped}, text, code=int(bool(unread) or not dropped))
+
+
+def _dropped(job: str | None, path: Path) -> int:
+    """Drop jobs of a file, and return how many; one of an ended process goes from a full disk."""
+    if job is None:
+        with suppress(OSError):  # a living process has it, or it is another user's
+            spool = Spool(path)
+            dropped = sum(spool.counts()[:2])
+            spool.close(discards=True)
+            return dropped
+    return change(path, DROP, job, job)

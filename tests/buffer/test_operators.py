@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,27 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     for each in folder.iterdir():
         each.unlink()
     shell.run("buffer", path, "send")
+
+
+def test_what_an_ended_process_has_left_is_dropped_from_a_full_disk(
+    shell: Shell,
+    queue: FairQueue,
+    server: EmbeddedServer,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To delete rows of a file takes room; the file goes."""
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    server.kill()
+    for _ in range(2):
+        queue.publish(b"", queue="q")
+    queue.outages.close()
+    monkeypatch.setattr(import_module("fairqueue.cli.buffer"), "change", full)
+    assert shell.json("buffer", str(folder), "drop", "--yes") == {"dropped": 2}
+    assert not [*folder.iterdir()]
 
 
 def test_metrics_of_a_process_tell_what_it_has_buffered(
