@@ -47,7 +47,7 @@ class Ticket:
     def __init__(self, requests: Requests, text: str, workspace: str) -> None:
         self._requests, self.text = requests, text
         self.workspace = workspace
-        self.is_in_flight = False
+        self.is_in_flight = self.has_asked = False
 
     def end(self) -> None:
         """Free the place, or leave the queue; a second call does nothing.
@@ -136,6 +136,7 @@ class Requests:
             if self._is_late():
                 with suppress(StoreUnavailable):  # of another shard, or this call raises it, too
                     self.renew(store)
+            ticket.has_asked = True
             reply = store.admit_request(
                 ticket.text, lease_seconds=self._lease_seconds, waiting_most=waiting_most
             )
@@ -167,7 +168,7 @@ class Requests:
     def end(self, ticket: Ticket) -> None:
         """Free a place; see :meth:`Ticket.end`."""
         self._check_fork()
-        if not self._forget(ticket):
+        if not self._forget(ticket) or not ticket.has_asked:
             return
         try:
             self._connected().end_request(ticket.text)

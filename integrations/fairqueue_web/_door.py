@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from inspect import isawaitable
@@ -71,7 +71,8 @@ class FrontDoor:
             self._queue = queue.clone(timeout_seconds=timeout_seconds)
         self._away_until, self._has_admitted = 0.0, False
         self._log_throttle = Throttle()
-        self._threads: ThreadPoolExecutor | None = None
+        self._pools = dict[str, ThreadPoolExecutor]()
+        """Ends have one of their own: no request waits for them."""
         self._pid = 0
 
     def is_exempt(self, path: str) -> bool:
@@ -104,7 +105,7 @@ class FrontDoor:
         Raises BadWorkspace and RequestRejected.
         """
         workspace = self.workspace_of(view)
-        if self._queue is None or time.monotonic() < self._away_until:
+        if self._queue is None or self._is_away:
             return Visit(workspace)
         try:
             ticket = self._queue.requests.admit(
@@ -116,6 +117,10 @@ class FrontDoor:
         self._has_admitted = True
         return Visit(workspace, ticket.end)
 
+    @property
+    def _is_away(self) -> bool:
+        return time.monotonic() < self._away_until
+
     def _note_away(self, error: Exception) -> None:
         """Serve requests without asking for a moment: each call might wait for its timeout.
 
@@ -123,41 +128,52 @@ class FrontDoor:
         """
         if isinstance(error, ConfigurationError) and not self._has_admitted:
             raise error
-        self._away_until = time.monotonic() + AWAY_SECONDS
+        if not self._is_away:
+            self._away_until = time.monotonic() + AWAY_SECONDS
         if self._log_throttle.passes():
             log.warning("requests are served without asking for a place: %s", error)
 
     async def visit(self, workspace: str | None) -> Visit:
         """Let in a request of this workspace without blocking the event loop."""
-        if self._queue is None or time.monotonic() < self._away_until:
+        if self._queue is None or self._is_away:
             return Visit(workspace)
         requests = self._queue.requests
         ticket = requests.ticket(workspace)
         turns = requests.turns(ticket, self._wait_seconds, self._waiting_most)
         try:
             while not ticket.is_in_flight:
-                seconds = await asyncio.wrap_future(self._submit(next, turns, None))
+                seconds = await asyncio.wrap_future(self._submit("ask", self._ask, turns))
                 if seconds is not None:
                     await asyncio.sleep(seconds)
         except BaseException as error:
-            self._submit(ticket.end)
+            self._submit("end", ticket.end)
             if not isinstance(error, StoreUnavailable | ConfigurationError):
                 raise
             self._note_away(error)
             return Visit(workspace)
         self._has_admitted = True
-        return Visit(workspace, partial(self._submit, ticket.end))
+        return Visit(workspace, partial(self._submit, "end", ticket.end))
 
-    def _submit(self, call: Callable[..., T], *args: Any) -> Future[T]:
-        if self._threads is None or self._pid != os.getpid():  # a fork has none of its threads
-            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fairqueue-door")
-            self._pid = os.getpid()
-        return self._threads.submit(call, *args)
+    def _ask(self, turns: Iterator[float]) -> float | None:
+        """Ask, unless the store was found away while this call waited for a thread."""
+        if self._is_away:
+            raise StoreUnavailable("Redis did not answer a moment ago")
+        try:
+            return next(turns, None)
+        except StoreUnavailable as error:
+            self._note_away(error)  # at once: this thread has its next call before the loop knows
+            raise
+
+    def _submit(self, pool: str, call: Callable[..., T], *args: Any) -> Future[T]:
+        if self._pid != os.getpid():  # a fork has none of its threads
+            self._pools, self._pid = {}, os.getpid()
+        if pool not in self._pools:
+            self._pools[pool] = ThreadPoolExecutor(THREADS, f"fairqueue-door-{pool}")
+        return self._pools[pool].submit(call, *args)
 
     def close(self) -> None:
         """Close the connections. The front door can be used again."""
-        if self._threads is not None:
-            self._threads.shutdown()
-            self._threads = None
+        while self._pools:
+            self._pools.popitem()[1].shutdown()
         if self._queue is not None:
             self._queue.close()

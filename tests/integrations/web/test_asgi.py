@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -21,6 +23,7 @@ from starlette.websockets import WebSocket
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, StoreUnavailable
 from fairqueue.adapters import current_workspace
 from fairqueue_web import FrontDoor
+from fairqueue_web._door import THREADS
 from fairqueue_web.asgi import FairQueueMiddleware
 
 
@@ -290,7 +293,7 @@ def test_a_fork_asks_in_threads_of_its_own(queue: FairQueue) -> None:
     child = os.fork()
     if not child:
         try:
-            os._exit(door._submit(lambda: 7).result(10))
+            os._exit(door._submit("ask", lambda: 7).result(10))
         finally:
             os._exit(1)  # no second run of the tests
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -321,6 +324,52 @@ def test_requests_are_served_while_the_store_is_away(
         assert get(app, "/sync").text == "acme"
     assert asked == 1
     assert caplog.text.count("served without asking for a place: Redis is away") == 1
+
+
+def test_requests_at_once_wait_for_one_time_out(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that have waited for a thread are served when an earlier one finds the store away."""
+    called = list[str]()
+
+    def fail(*args: Any, **options: Any) -> Any:
+        called.append("admit")
+        time.sleep(0.05)
+        raise StoreUnavailable("Redis is away")
+
+    door = FrontDoor(queue)
+    assert door._queue is not None
+    monkeypatch.setattr(door._queue.store, "admit_request", fail)
+    monkeypatch.setattr(door._queue.store, "end_request", lambda *_: called.append("end"))
+    monkeypatch.setattr("fairqueue_web._door.AWAY_SECONDS", 60.0)
+
+    async def play() -> None:
+        await asyncio.gather(*(door.visit("acme") for _ in range(5 * THREADS)))
+        await asyncio.to_thread(door.close)
+
+    asyncio.run(play())
+    assert 0 < len(called) <= THREADS
+    assert set(called) == {"admit"}
+
+
+def test_no_request_waits_for_the_ends_of_others(
+    namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes a time-out when the store falls silent."""
+    go_on = threading.Event()
+
+    async def play(door: FrontDoor) -> None:
+        for visit in [await door.visit(f"w{n}") for n in range(THREADS)]:
+            visit.end()
+        await asyncio.wait_for(door.visit("late"), 10)
+        go_on.set()
+        await asyncio.to_thread(door.close)
+
+    with FairQueue("memory://", namespace=namespace, workspace_requests=1) as queue:
+        door = FrontDoor(queue)
+        assert door._queue is not None
+        monkeypatch.setattr(door._queue.store, "end_request", lambda *_: go_on.wait(30))
+        asyncio.run(play(door))
 
 
 def test_a_mistake_that_no_request_has_passed_is_an_error(
