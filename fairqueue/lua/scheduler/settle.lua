@@ -200,12 +200,13 @@ end
 function Settle.forget_node(b)
   Settle.unmark_idle(b, b)
   Order.set_state(b, 'idle')
+  Records.update_share(b, b, true)
   if b.gone then return end
-  b.gone = true
   call('HDEL', K.inner_nodes(), b.id)
   call('SREM', K.nodes_of_shared_limit(b.limit_key), b.id)
-  Settle.shared_limit(b.limit_key)
   Records.add_members(b.up, -1)
+  b.gone = true -- not before: where the script fails, its record is written again
+  Settle.shared_limit(b.limit_key)
 end
 
 -- A slot of a shared limit was taken or freed, or time has passed. Return why it is closed.
@@ -285,18 +286,22 @@ function Settle.move_flows(ws)
   return not has_more
 end
 
--- A flow moves to the node of its new group. It keeps what it has used too much, and no credit.
+-- A flow moves to the node of its new group. It keeps what it has used too much, and no credit. The
+-- node is read before, and the one that it leaves is settled behind: both may fail, and a node that
+-- counted too few members would be forgotten under them.
 function Settle.change_node(ws, flow)
   local node, finish_tag = Records.node(flow.node), Order.finish_tag_of(flow)
   local ahead = finish_tag and max(0, finish_tag - node.virtual_time)
+  local id = flow.lane_key .. (ws.parent and '@' .. ws.parent or '')
+  local joined = (ws.parent or flow.task) and Records.inner_node(id) or Records.node(id)
   Order.leave(ws, flow)
   Settle.unmark_idle(ws, flow)
-  if flow.up then Settle.member(ws, flow, false) end
+  if node.up then Records.update_share(ws, flow, true) end
+  Records.add_members(node, -1)
   flow.node, flow.up, flow.share, flow.finish_tag, flow.state = flow.lane_key, nil, nil, nil, 'idle'
   flow.is_behind, ws.dirty = nil, true
-  if ws.parent or flow.task then Records.join_node(ws, flow) end
-  if ahead then
-    flow.finish_tag = int(Records.node(flow.node).virtual_time + ahead)
-    if ahead > 0 then Order.mark_indebted(ws, flow) end
-  end
+  if joined.up then Records.join_node(ws, flow) end
+  if ahead then flow.finish_tag = int(joined.virtual_time + ahead) end
+  Settle.upwards(node)
+  if ahead and ahead > 0 then Order.mark_indebted(ws, flow) end
 end

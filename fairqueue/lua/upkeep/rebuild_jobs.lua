@@ -160,15 +160,20 @@ function RebuildJobs.taken(name, queue, _, element)
   return RebuildJobs.job(queue, Jobs.id_of(name, queue, element))
 end
 
--- Settle the workspaces that were changed.
+-- Settle what was changed: the workspaces, and the nodes that they may have left.
 function RebuildJobs.settle(goes_on)
+  RebuildJobs.settle_changed(S.workspaces, Settle.workspace, goes_on)
+  RebuildJobs.settle_changed(S.nodes, Settle.upwards, goes_on)
+end
+
+function RebuildJobs.settle_changed(records, settle, goes_on)
   local names = {}
-  for name, ws in pairs(S.workspaces) do
-    if ws.dirty then insert(names, name) end
+  for name, record in pairs(records) do
+    if record.dirty and not record.gone then insert(names, name) end
   end
   table.sort(names)
   for _, name in ipairs(names) do
-    local done, said = pcall(Settle.workspace, S.workspaces[name])
+    local done, said = pcall(settle, records[name])
     if not (done or goes_on) then error(said, 0) end
   end
 end
