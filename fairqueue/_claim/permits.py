@@ -59,8 +59,9 @@ class Permits:
         """Of jobs that have ended."""
         self._fresh: defaultdict[str, list[str]] = defaultdict(list)
         """Taken for jobs that have not started."""
-        self._doubtful: defaultdict[str, list[str]] = defaultdict(list)
-        """Permits that their homes may have given, but no job uses: freed with the next call."""
+        self._doubtful: list[tuple[str, str]] = []
+        """Limits and permits that their homes may have given, but no job uses: freed with the next
+        call. Any thread adds to it, at any time."""
         self._alone_until: dict[str, float] = {}
         """By limit: until when no other owner is believed to wait for it."""
         self._refusals: dict[str, _Refusal] = {}
@@ -176,8 +177,9 @@ class Permits:
 
     def give_back(self) -> None:
         """Free the permits that no job uses."""
-        held = (self._spare, self._fresh, self._doubtful)
+        held = (self._spare, self._fresh)
         limits = {limit for of in held for limit, permits in [*of.items()] if permits}
+        limits.update(limit for limit, _ in [*self._doubtful])
         if limits:
             self._take([(limit, "-", 0) for limit in limits])
 
@@ -202,18 +204,20 @@ class Permits:
         return told
 
     def _send(self, home: int, changes: Sequence[Change]) -> list[Told]:
-        limits = [limit for limit in self._doubtful if home_of(limit) == home]
-        late = [Change(limit, freed=self._doubtful.pop(limit)) for limit in limits]
-        sent = [*late, *changes]
-        for change in sent:
-            self._doubtful[change.limit] += [*change.freed, *change.taken]
+        doubtful = [pair for pair in [*self._doubtful] if home_of(pair[0]) == home]
+        late = defaultdict[str, list[str]](list)
+        for limit, permit in doubtful:
+            late[limit].append(permit)
+        sent = [*(Change(limit, freed=permits) for limit, permits in late.items()), *changes]
+        new = [(of.limit, permit) for of in changes for permit in (*of.freed, *of.taken)]
+        self._doubtful += new
         try:
             told = self._store.shards[home].permits(sent, seconds=self._seconds)
         except FairQueueError as error:
             self._failed(error)
             return []
-        for change in sent:
-            self._doubtful.pop(change.limit, None)
+        for pair in (*doubtful, *new):  # not one that a renewal has added meanwhile
+            self._doubtful.remove(pair)
         now = monotonic()
         for change, one in zip(sent, told, strict=True):
             self._fresh[change.limit] += change.taken[: one.taken]
@@ -221,7 +225,7 @@ class Permits:
                 alone = 0.0 if one.has_others else now + KEEP_SECONDS
                 self._alone_until[change.limit] = alone
             self._open(change.limit, one.opened)
-            self._doubtful[change.limit] += self._ended(one.adopted)
+            self._doubtful += [(change.limit, permit) for permit in self._ended(one.adopted)]
         return told[len(late) :]
 
     def _open(self, limit: str, shards: Iterable[int]) -> None:
@@ -277,7 +281,7 @@ class Permits:
         used.update(*self._spare.values(), *self._fresh.values())
         for limit, permit in pairs:
             if permit not in used:  # its job has ended meanwhile, and it was given back
-                self._doubtful[limit].append(permit)
+                self._doubtful.append((limit, permit))
 
     def _put(self, home: Store, pairs: Iterable[tuple[str, str]]) -> None:
         permits = defaultdict[str, list[str]](list)

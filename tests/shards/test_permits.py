@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
@@ -242,6 +243,36 @@ def test_a_job_that_ends_during_a_renewal_counts_no_more(
     fleet.clock.advance(1.0)
     process.claim(0)
     assert fleet.permits("task:t") == 0
+
+
+def test_a_permit_that_a_renewal_puts_back_while_it_is_freed_counts_no_more(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The renewal's thread has still named it, and notes so while the call that frees it ends."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(2)
+    process, permits = fleet.process(), PermitStore.permits
+    assert process.start() == 2
+    renews, is_freed = threading.Event(), threading.Event()
+    renewal = threading.Thread(target=process.renew, daemon=True)
+
+    def meet(self: PermitStore, changes: Sequence[Change] = (), **named: Any) -> Any:
+        if "renewed" in named:
+            renews.set()
+            assert is_freed.wait(10)
+            return permits(self, changes, **named)
+        told = permits(self, changes, **named)
+        is_freed.set()
+        renewal.join(10)
+        return told
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PermitStore, "permits", meet)
+        renewal.start()
+        assert renews.wait(10)
+        process.claim(0, process.running[:1])
+    process.claim(0)
+    assert fleet.permits("total:") == 1
 
 
 def test_a_permit_that_was_lost_is_put_back(fleet: Fleet) -> None:
