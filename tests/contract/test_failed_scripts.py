@@ -229,6 +229,15 @@ def test_a_command_that_is_denied_for_a_while_loses_no_job(denied: str) -> None:
     assert left - done - dead == set()
 
 
+def test_a_window_of_figures_that_cannot_expire_goes() -> None:
+    """No other call may come that gives it a time to live: it would stay for ever."""
+    scene = Scene()
+    with scene.database.failing(lambda _n, name: name == "EXPIRE"), suppress(CommandError):
+        scene.world.store.add_activity(60, [(("a", "q", "t"), [1, *[0] * 14])])
+    found = audit(scene.world.store.engine, now=scene.clock())
+    assert [one for one in found if one.invariant == "I9"] == []
+
+
 def test_a_lease_that_failed_waits_for_no_clock_that_goes_back() -> None:
     """The script that fails notes the time from which the lease waits."""
     scene = Scene()

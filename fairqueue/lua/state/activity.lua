@@ -32,7 +32,11 @@ function Activity.add(seconds, names, values)
     words[2 * n - 1], words[2 * n] = name, Activity.sum(known[n], values[n])
   end
   if call('HSET', key, unpack(words)) == 0 then return end
-  call('EXPIRE', key, KEPT[seconds] + seconds)
+  local done, said = pcall(call, 'EXPIRE', key, KEPT[seconds] + seconds)
+  if not done then
+    call('UNLINK', key) -- it would stay for ever
+    error(said, 0)
+  end
   if call('HLEN', key) > MOST then Activity.join(seconds, key) end
 end
 
