@@ -9,8 +9,7 @@ from random import uniform
 from time import monotonic
 from typing import Protocol
 
-from fairqueue._utils import Throttle
-from fairqueue.errors import FairQueueError, StoreUnavailable
+from fairqueue._background import BackgroundLoop
 
 log = logging.getLogger("fairqueue.chores")
 
@@ -35,7 +34,7 @@ class Chores:
         """``at_end`` are called in the thread when it ends."""
         self._due = dict.fromkeys(chores, (0.0, 0.0))  # from when on it may be done, and is
         self._at_end = at_end
-        self._throttle = Throttle()
+        self._loops = {chore: BackgroundLoop(chore.name, log) for chore in chores}
         self._stopped = threading.Event()
 
     def start(self) -> Chores:
@@ -61,14 +60,6 @@ class Chores:
     def _look(self, chore: Chore) -> float:
         try:
             return chore.look()
-        except StoreUnavailable as error:
-            log.debug("%s: will try again: %s", chore.name, error)  # the worker logs it
-        except FairQueueError as error:
-            self._log(f"{chore.name}: will try again: {error}")
         except Exception as error:  # noqa: BLE001 - it is logged, and the thread goes on
-            self._log(f"{chore.name}: failed, will try again", error)
+            self._loops[chore].will_retry(error)
         return uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
-
-    def _log(self, text: str, error: Exception | None = None) -> None:
-        if self._throttle.passes():
-            log.error(text, exc_info=error)

@@ -12,19 +12,13 @@ from functools import partial
 from random import uniform
 from uuid import UUID
 
+from fairqueue._background import TIMEOUTS_PER_LEASE, BackgroundLoop, renew_until
 from fairqueue._claim.claimer import Owner
 from fairqueue._settings import Settings
 from fairqueue._stores import replies
 from fairqueue._stores.store import StoreBase
-from fairqueue._threads import (
-    TIMEOUTS_PER_LEASE,
-    native_event,
-    native_lock,
-    renew_until,
-    start_native,
-)
+from fairqueue._threads import native_event, native_lock, start_native
 from fairqueue._types import AdmittedRequest
-from fairqueue._utils import Throttle
 from fairqueue._validation import check_name
 from fairqueue.errors import RequestRejected, StoreUnavailable
 from fairqueue.plain import counted
@@ -79,7 +73,8 @@ class Requests:
     ) -> None:
         self._connected, self._settings, self._before = connected, settings, before
         self._lease_seconds = settings.lease_seconds
-        self._log_throttle = Throttle()
+        self._renewals = BackgroundLoop("requests", log)
+        self._ends = BackgroundLoop("request ends", log)
         self._owner = Owner()
         self._reset()
 
@@ -173,14 +168,13 @@ class Requests:
         try:
             self._connected().end_request(ticket.text)
         except Exception as error:  # noqa: BLE001 - it is logged, and its lease ends
-            if self._log_throttle.passes():
-                log.warning(
-                    "could not report the end of a request of workspace %r, whose place is free "
-                    "in %g s: %s",
-                    ticket.workspace,
-                    self._lease_seconds,
-                    error,
-                )
+            self._ends.failed(
+                "could not report the end of a request of workspace %r, whose place is free in "
+                "%g s: %s",
+                ticket.workspace,
+                self._lease_seconds,
+                error,
+            )
 
     def _forget(self, ticket: Ticket) -> bool:
         """Return whether this process had it."""
@@ -209,19 +203,17 @@ class Requests:
         stores: list[StoreBase] = []
 
         def renew() -> bool:
-            try:
-                if not stores:
-                    timeout = self._lease_seconds / TIMEOUTS_PER_LEASE
-                    stores.append(self._connected().clone(timeout_seconds=timeout))
-                self.renew(stores[0])
-            except Exception as error:  # noqa: BLE001 - it is logged, and retried
-                if self._log_throttle.passes():
-                    places = counted(len(self._held), "request")
-                    log.warning("could not renew the places of %s, will retry: %s", places, error)
-                return False
+            if not stores:
+                timeout = self._lease_seconds / TIMEOUTS_PER_LEASE
+                stores.append(self._connected().clone(timeout_seconds=timeout))
+            self.renew(stores[0])
             return True
 
-        renew_until(stopped, self._lease_seconds, renew)
+        def failed(error: Exception) -> None:
+            places = counted(len(self._held), "request")
+            self._renewals.failed("could not renew the places of %s, will retry: %s", places, error)
+
+        renew_until(stopped, self._lease_seconds, renew, failed)
         for store in stores:
             store.close()
 

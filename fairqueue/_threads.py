@@ -11,16 +11,10 @@ import os
 import select
 import sys
 import threading
-from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 from weakref import WeakSet
-
-T = TypeVar("T", bound=Hashable)
-
-RENEWALS_PER_LEASE = 3
-TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
-RETRIES_PER_LEASE = 12  # how soon a failed renewal is retried: leaves time for one before the end
 
 
 def _gevent() -> Any:
@@ -122,92 +116,6 @@ def start_native(target: Callable[[], None], *, name: str) -> None:
         _threading().Thread(target=target, name=name, daemon=True).start()
     else:  # its original Thread class would start a greenlet
         gevent.get_original("_thread", "start_new_thread")(target, ())
-
-
-def renew_until(stopped: threading.Event, lease_seconds: float, renew: Callable[[], bool]) -> None:
-    """Renew every third of a lease until this is set, and sooner after a failure."""
-    wait = lease_seconds / RENEWALS_PER_LEASE
-    while not stopped.wait(wait):
-        try:
-            is_renewed = renew()
-        except Exception:  # no other thread would renew
-            logging.getLogger("fairqueue.keeper").exception("could not renew, will retry")
-            is_renewed = False
-        wait = lease_seconds / (RENEWALS_PER_LEASE if is_renewed else RETRIES_PER_LEASE)
-
-
-class BackgroundWriter(Generic[T]):
-    """Writes what is added from a native thread, which lives while there is something to write.
-
-    Beside greenlets it lives on, see :func:`has_greenlets`.
-    ``opened`` gives, as a context for the thread's life, what writes a batch. If that raises, the
-    items still in the batch are written later; of more than ``most`` waiting items the oldest go.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        opened: Callable[[], AbstractContextManager[Callable[[list[T]], object]]],
-        *,
-        every_seconds: float,
-        idle_rounds: int,
-        most: int,
-    ) -> None:
-        self._name, self._opened, self._most = name, opened, most
-        self._every_seconds, self._idle_rounds = every_seconds, idle_rounds
-        self._reset()
-
-    def _reset(self) -> None:
-        self._pid, self._lock, self._runs = os.getpid(), native_lock(), False
-        self.waiting: dict[T, None] = {}
-
-    def add(self, item: T) -> None:
-        """Have it written soon; it is written once if it is added again before that."""
-        if self._pid != os.getpid():  # a forked child has no thread of its parent's
-            self._reset()
-        if item in self.waiting:
-            return
-        with self._lock:
-            self.waiting[item] = None
-            if len(self.waiting) > self._most:
-                del self.waiting[next(iter(self.waiting))]
-            if not self._runs:
-                start_native(self._run, name=self._name)
-                self._runs = True  # not if that fails: the next one tries again
-
-    def flush(self) -> None:
-        """Write what waits, by the calling thread; raises what the write does."""
-        if self.waiting and self._pid == os.getpid():  # not what a fork's parent writes
-            with self._opened() as write:
-                self._write(write)
-
-    def _write(self, write: Callable[[list[T]], object]) -> None:
-        with self._lock:
-            items, self.waiting = self.waiting, {}
-        left = [*items]
-        try:
-            write(left)
-        except Exception:
-            with self._lock:
-                self.waiting = dict.fromkeys([*left, *self.waiting][-self._most :])
-            raise
-
-    def _run(self) -> None:
-        pause, idle = native_event(), 0
-        write: Callable[[list[T]], object] | None = None
-        with ExitStack() as opened:
-            while True:
-                pause.wait(self._every_seconds)
-                with self._lock:
-                    idle = 0 if self.waiting else idle + 1
-                    if idle > self._idle_rounds and not has_greenlets():
-                        self._runs = False
-                        return
-                try:
-                    write = write or opened.enter_context(self._opened())
-                    self._write(write)
-                except Exception as error:  # noqa: BLE001 - it is tried again, and fails no job
-                    logging.getLogger(f"fairqueue.{self._name}").debug("not written yet: %s", error)
 
 
 class _LogLock:

@@ -410,6 +410,8 @@ class WorkerRow:
     """The setting ``app``, or what its framework calls it; empty: not known."""
     tasks: tuple[str, ...] | None = None
     """The tasks that it can run; None: it does not tell."""
+    failing: tuple[tuple[str, int, float], ...] = ()
+    """Its work beside jobs that failed: what, how often, and seconds ago when it was last seen."""
 
     @property
     def is_alive(self) -> bool:

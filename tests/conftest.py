@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import FairQueue
+from fairqueue import FairQueue, _background
 from fairqueue._stores import breaker
 from fairqueue._stores.engine import Engine
 from fairqueue._stores.memory import Database, MemoryEngine
@@ -209,6 +209,12 @@ def new_engine(request: pytest.FixtureRequest, namespace: str) -> Iterator[NewEn
     yield new
     for engine in opened:
         engine.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_failures() -> None:
+    """Forget what has failed in the background of earlier tests: status and doctor tell it."""
+    _background._failures.clear()
 
 
 @pytest.fixture(autouse=True)

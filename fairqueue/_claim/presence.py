@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 
+from fairqueue._background import recent_failures
 from fairqueue._settings import Settings
 from fairqueue._stores.limits_text import digest
 from fairqueue._stores.sharded.asking import Errors, answers
@@ -142,6 +143,7 @@ class Presence:
                 slots=self._slots() if self._slots is not None else None,
                 lease_seconds=lease_seconds,
                 limits=self._limits,
+                failing=recent_failures(),
                 app=app,
             )
             return True

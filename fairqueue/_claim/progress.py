@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from fairqueue._background import BackgroundWriter
 from fairqueue._context import JobContext
 from fairqueue._context import current as current_job
 from fairqueue._keys import NO_TASK, encode
-from fairqueue._threads import BackgroundWriter
 from fairqueue.errors import ConfigurationError
 
 log = logging.getLogger("fairqueue.progress")

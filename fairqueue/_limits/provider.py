@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
+from fairqueue._background import BackgroundLoop
 from fairqueue._settings import limits_of
 from fairqueue._stores.store import StoreBase
 from fairqueue._types import Limits
-from fairqueue._utils import Throttle, load_function
+from fairqueue._utils import load_function
 from fairqueue.errors import StoreUnavailable
 from fairqueue.plain import counted
 
@@ -43,7 +44,7 @@ class LimitProvider:
         self._source, self._store = source, store
         self.errors = 0
         """How often the function raised, hung, or returned something other than limits."""
-        self._log_throttle = Throttle()
+        self._loop = BackgroundLoop("limit provider", log)
         self._reset()
 
     def _reset(self) -> None:
@@ -146,8 +147,8 @@ class LimitProvider:
     def _failed(self, workspace: str, error: BaseException, called_at: float) -> None:
         self._note(workspace, called_at - FRESH_SECONDS + RETRY_SECONDS)
         self.errors += 1
-        if self._log_throttle.passes():
-            log.error(FAILED, self._source, workspace, error, counted(self.errors, "error"))
+        errors = counted(self.errors, "error")
+        self._loop.failed(FAILED, self._source, workspace, error, errors, level=logging.ERROR)
 
     def _note(self, workspace: str, called_at: float) -> None:
         with self._lock:

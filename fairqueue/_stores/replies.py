@@ -388,6 +388,7 @@ def _worker(
     seen, digest, about = text.split(b" ", 2)
     said = {"tasks": None, **json.loads(about), **apps.get(digest, {})}
     told = {name: said[name] for name in said.keys() & WorkerRow.__annotations__.keys()}
+    told["failing"] = tuple(map(tuple, told.get("failing", ())))
     lists = {name: None if (of := told[name]) is None else tuple(of) for name in LISTS}
     named = {"owner": owner, "worker": told["worker"] or owner}
     silent = max(0.0, now - float(seen))

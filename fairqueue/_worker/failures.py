@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from random import uniform
 
+from fairqueue._background import BackgroundLoop
 from fairqueue._context import JobContext, run_context
 from fairqueue._lazy import reports
 from fairqueue._queue import FairQueue
-from fairqueue.errors import FairQueueError
 
 log = logging.getLogger("fairqueue.failures")
 
@@ -40,7 +40,7 @@ class FailureReporter:
     report the failure. ``queues`` returns the queues that the worker consumes at that moment.
     """
 
-    name = "reporting failed jobs"
+    name = "failure reports"
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class FailureReporter:
     ) -> None:
         self._queue, self._queues, self._report = queue, queues, report
         self._attempts: Counter[tuple[str, str, str]] = Counter()
-        self._rest = 1.0
+        self._rest, self._loop = 1.0, BackgroundLoop(self.name, log)
         self._reporting: threading.Thread | None = None
 
     def look(self) -> float:
@@ -91,8 +91,8 @@ class FailureReporter:
                     if self._reported(letter):
                         self._queue.dead.mark_reported([letter])
                 notices = self._take() if len(notices) == NOTICES_AT_ONCE else ()
-        except FairQueueError as error:  # a notice that was taken is due again a lease later
-            log.warning("%s: will try again: %s", self.name, error)
+        except Exception as error:  # noqa: BLE001 - a notice that was taken is due a lease later
+            self._loop.will_retry(error)
 
     def _reported(self, letter: reports.DeadLetter) -> bool:
         """Report one failure; False: not reported, and its notice becomes available again."""

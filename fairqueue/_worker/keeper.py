@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from fairqueue._queue import FairQueue
-from fairqueue._threads import (
+from fairqueue._background import (
     RENEWALS_PER_LEASE,
     TIMEOUTS_PER_LEASE,
+    BackgroundLoop,
+    renew_until,
+)
+from fairqueue._queue import FairQueue
+from fairqueue._threads import (
     has_greenlets,
     in_forked_children,
     native_event,
     native_lock,
-    renew_until,
     start_native,
 )
 from fairqueue._types import Lease, Renewed
-from fairqueue._utils import Throttle
 from fairqueue.plain import counted
 
 log = logging.getLogger("fairqueue.keeper")
@@ -95,7 +97,7 @@ class LeaseKeeper:
         self._deadlines: Deadlines | dict[int, float] = {} if deadlines is None else deadlines
         self._lease_seconds = queue.settings.lease_seconds
         self._early_seconds = early_seconds(self._lease_seconds)
-        self._log_throttle = Throttle()
+        self._renewals, self._runs = BackgroundLoop("renewals", log), BackgroundLoop("runs", log)
         self._reset()
         _keepers.add(self)
 
@@ -215,7 +217,7 @@ class LeaseKeeper:
 
     def _run(self, stopped: threading.Event) -> None:
         opened: list[FairQueue] = []
-        renew_until(stopped, self._lease_seconds, partial(self._beat, opened))
+        renew_until(stopped, self._lease_seconds, partial(self._beat, opened), self._failed)
         for queue in opened:
             queue.close()
 
@@ -269,8 +271,8 @@ class LeaseKeeper:
         try:
             if self._on_beat is not None:
                 self._on_beat()
-        except Exception:
-            log.exception("could not look at the runs of this process")
+        except Exception as error:  # noqa: BLE001 - the next beat looks again
+            self._runs.failed("could not look at the runs of this process", trace=error)
 
     def _progress(self, now: float) -> dict[str, list[tuple[int, float]]]:
         """List the held leases of each owner with their worker-seconds."""
@@ -301,10 +303,10 @@ class LeaseKeeper:
                 if held is not None:
                     held.deadline = self._deadlines[fence] = sent + self._lease_seconds
 
-    def _failed(self, error: Exception | str, count: int) -> None:
-        if self._log_throttle.passes():
-            what = f"renew {counted(count, 'lease')}" if count else "end expired leases"
-            log.warning("could not %s, will retry: %s", what, error)
+    def _failed(self, error: Exception | str, count: int | None = None) -> None:
+        count = len(self._held) if count is None else count
+        what = f"renew {counted(count, 'lease')}" if count else "end expired leases"
+        self._renewals.failed("could not %s, will retry: %s", what, error)
 
     def _watch(self, stopped: threading.Event) -> None:
         while not stopped.wait(self._until_next_deadline()):

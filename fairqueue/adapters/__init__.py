@@ -10,6 +10,7 @@ Connections to Redis as the core makes them, and small tools.
 
 from __future__ import annotations
 
+from fairqueue._background import BackgroundLoop as BackgroundLoop
 from fairqueue._chores import Chores as Chores
 from fairqueue._context import current_workspace as current_workspace
 from fairqueue._context import direct_calls as direct_calls

@@ -213,6 +213,24 @@ def silent_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
         )
 
 
+def failing_workers(workers: Sequence[WorkerRow]) -> Iterator[Remark]:
+    """Work beside jobs that has just failed, such as renewals; a worker's log says why."""
+    found: dict[str, list[WorkerRow]] = {}
+    for row in workers:
+        for what, *_ in row.failing if row.is_alive else ():
+            found.setdefault(what, []).append(row)
+    for what, rows in sorted(found.items()):
+        row = rows[0]
+        count, ago = next((n, ago) for name, n, ago in row.failing if name == what)
+        last = duration(ago + row.silent_seconds)
+        others = f"; so in {counted(len(rows) - 1, 'other worker')}" if rows[1:] else ""
+        text = (
+            f"worker {row.worker!r} failed {counted(count, 'time')} at {what}, the last time "
+            f"{last} ago: its log says why{others}"
+        )
+        yield Remark(Level.WARNING, "workers", text)
+
+
 def late_schedules(rows: Iterable[ScheduleRow]) -> Iterator[Remark]:
     """Schedules with ticks that no worker publishes, or can publish."""
     late = [

@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fairqueue._background import BackgroundLoop
 from fairqueue._lazy import Lazy
 from fairqueue._process_metrics import Tally
 from fairqueue._publish.new_job import check_on_unavailable
@@ -21,7 +22,6 @@ from fairqueue._stores.sharded.store import ShardedStore
 from fairqueue._stores.store import Store
 from fairqueue._threads import in_forked_children, native_event, native_lock, start_native
 from fairqueue._types import Admission, Job, JobId, Outcome
-from fairqueue._utils import Throttle
 from fairqueue.errors import StoreUnavailable
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Outages:
             if checks:
                 spools.check_folder(self._folder)
             self._folder = self._folder.resolve()
-        self._throttle = Throttle()
+        self._sending = BackgroundLoop("buffer", log)
         self._begin()
         _all.add(self)
 
@@ -232,9 +232,9 @@ class Outages:
             try:
                 self.adopt(stopped)
                 self.send()
-            except Exception:
-                if not stopped.is_set() and self._throttle.passes():
-                    log.exception("buffered jobs cannot be sent, trying again")
+            except Exception as error:  # noqa: BLE001 - it is logged, and tried again
+                if not stopped.is_set():
+                    self._sending.will_retry(error)
             stopped.wait(max(PROBE_EVERY_SECONDS, 10 * (time.monotonic() - began)))
 
     def adopt(self, stopped: threading.Event | None = None) -> None:
@@ -256,8 +256,7 @@ class Outages:
             spool.close()
 
     def _tell(self, text: str, *values: object) -> None:
-        if self._throttle.passes():
-            log.error(text, *values)
+        self._sending.failed(text, *values, level=logging.ERROR)
 
     def send(self) -> None:
         """Send what is kept for servers that are not away, in the order of its calls.

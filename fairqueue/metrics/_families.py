@@ -118,6 +118,7 @@ OF_PROCESS = (
     Family("buffer_refused", "gauge", (), "jobs that it keeps because Redis refused them for good"),
     Family("buffer_sent", "counter", QUEUE, "buffered jobs that it has sent"),
     Family("inline_runs", "counter", (), "tasks that ran in this process because Redis was away"),
+    Family("background_failures", "counter", ("loop",), "failures of work beside jobs"),
     Family("jobs_started", "counter", QUEUE, "leases that were granted"),
     Family(
         "leases_ended",

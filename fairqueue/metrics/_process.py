@@ -8,6 +8,7 @@ from itertools import accumulate
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from fairqueue._background import failures
 from fairqueue._process_metrics import BOUNDS, Tally
 from fairqueue.metrics._families import OF_PROCESS
 from fairqueue.plain import label
@@ -25,12 +26,14 @@ class ProcessCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         counts = self._tally.read()
+        counters = dict(counts.counters)
+        counters["background_failures"] = {(name,): n for name, n in failures().items()}
         gauges = dict(zip(BUFFERED, self._buffered(), strict=False))
         for family in OF_PROCESS:
             found = family.begin()
             if family.name in gauges:
                 found.add_metric([], gauges[family.name])
-            for labels, value in counts.counters.get(family.name, {}).items():
+            for labels, value in counters.get(family.name, {}).items():
                 found.add_metric([*map(label, labels)], value)
             for labels, times in counts.histograms.get(family.name, {}).items():
                 edges = zip(EDGES, map(float, accumulate(times.counts)), strict=True)

@@ -108,6 +108,7 @@ class Doctor:
             servers,
             remarks.of_workers(workers),
             remarks.silent_workers(every),
+            remarks.failing_workers(every),
             remarks.stuck_queues(late, workers),
             remarks.missing_slots(wanted),
             remarks.long_jobs(views.running(n=MOST_JOBS).jobs, averages),

@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
 
+from fairqueue._background import BackgroundWriter
 from fairqueue._claim.presence import Presence
 from fairqueue._lazy import rows
 from fairqueue._publish.framework_ids import message_id_of
 from fairqueue._settings import Settings
 from fairqueue._stores.later import noted
 from fairqueue._stores.store import StoreBase
-from fairqueue._threads import BackgroundWriter
 from fairqueue._types import Job
 from fairqueue._utils import process_name
 from fairqueue.errors import FairQueueError

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
+from fairqueue._background import BackgroundLoop
 from fairqueue._connection import Connection
 from fairqueue._context import tick_of, ticking
 from fairqueue._keys import decode, encode
@@ -22,7 +23,6 @@ from fairqueue._stores.schedules import StoredSchedule
 from fairqueue._stores.sharded.asking import taken
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Tick
-from fairqueue._utils import Throttle
 from fairqueue.errors import (
     CapacityExceeded,
     ConfigurationError,
@@ -189,7 +189,7 @@ class Ticker:
     Any number of processes may do so: the store lets a tick be published only once.
     """
 
-    name = "publishing the ticks of schedules"
+    name = "schedules"
 
     def __init__(self, core: Core, *runners: Runner) -> None:
         self._core, self._runners = core, (*runners, Runner(core))
@@ -197,11 +197,10 @@ class Ticker:
         self._boots: dict[str, str] = {}
         """When this process began, by the clock of each workspace's shard."""
         self._declared_at = float("-inf")
-        self._throttle = Throttle()
+        self._loop = BackgroundLoop(self.name, log)
 
     def _log(self, text: str, error: Exception) -> None:
-        if self._throttle.passes():
-            log.error("%s: %s", text, error, exc_info=error)
+        self._loop.failed("%s: %s", text, error, trace=error, level=logging.ERROR)
 
     def look(self) -> float:
         """Publish what is due now; return in how many seconds to look again."""

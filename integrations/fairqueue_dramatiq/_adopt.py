@@ -16,12 +16,13 @@ from dramatiq.common import q_name
 from dramatiq.errors import ConnectionClosed, DecodeError
 
 from fairqueue import Outcome, StoreUnavailable
-from fairqueue.adapters import job_ids, new_job_id, translated_redis_errors
+from fairqueue.adapters import BackgroundLoop, job_ids, new_job_id, translated_redis_errors
 from fairqueue_dramatiq._messages import describe
 from fairqueue_dramatiq._publish import Publisher
 from fairqueue_dramatiq.errors import translated_errors
 
 logger = logging.getLogger("fairqueue_dramatiq.adopt")
+_loop = BackgroundLoop("adoption", logger)
 
 RETRY_SECONDS = 0.5
 RESTART_SECONDS = 3.0
@@ -34,7 +35,7 @@ def adopt(publisher: Publisher, message: Any, stopped: Event) -> bool:
         try:
             _publish_once(publisher, message)
         except StoreUnavailable as error:
-            logger.warning("%s cannot be adopted yet, retrying: %s", describe(message), error)
+            _loop.failed("%s cannot be adopted yet, retrying: %s", describe(message), error)
             if stopped.wait(RETRY_SECONDS):
                 return False
         else:
@@ -142,14 +143,17 @@ class AdoptionThread(Thread):
             try:
                 self._adopt_until_stopped()
             except ConnectionClosed as error:
-                logger.warning(
+                _loop.failed(
                     "nothing is adopted from queue %r of the user's broker, retrying: %s",
                     self._queue,
                     error,
                 )
-            except Exception:
-                logger.exception(
-                    "adopting from queue %r of the user's broker failed, retrying", self._queue
+            except Exception as error:  # noqa: BLE001 - it is logged, and starts again
+                _loop.failed(
+                    "adopting from queue %r of the user's broker failed, retrying",
+                    self._queue,
+                    trace=error,
+                    level=logging.ERROR,
                 )
             self._stopped.wait(RESTART_SECONDS)
 

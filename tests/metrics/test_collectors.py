@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 import fairqueue_celery
 import fairqueue_dramatiq
 from fairqueue import CapacityExceeded, ConfigurationError, FairQueue, NewJob, Scope
+from fairqueue._background import BackgroundLoop
 from fairqueue.metrics import collector, process_collector, serve, serve_worker
 from fairqueue.metrics._families import OF_PROCESS, OF_STORE
 from fairqueue.metrics._store import MOST_QUEUES
@@ -184,8 +185,10 @@ def test_a_process_counts_what_it_sees(queue: FairQueue) -> None:
     queue.tally.ran(one.job, "succeeded", 3.0)
     queue.ack(one, seconds=0)
     queue.reject(two, reason="bad")
+    BackgroundLoop("cleaning", logging.getLogger("fairqueue.test")).failed("a fault")
     samples = scrape(found)
     expected = {
+        ("fairqueue_background_failures_total", "cleaning"): 1,
         ("fairqueue_jobs_published_total", "q"): 2,
         ("fairqueue_publishes_rejected_total", "q", "workspace"): 1,
         ("fairqueue_jobs_started_total", "q"): 2,

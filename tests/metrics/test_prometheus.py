@@ -28,9 +28,11 @@ from tests.system.ledger import wait_for
 PROGRAM = shutil.which("prometheus")
 FILES = Path(__file__).parents[2] / "examples" / "monitoring"
 SILENT = {"records_set_aside", "redis_memory_max_bytes"} | {
-    f.name for f in OF_PROCESS if f.name.startswith(("buffer", "inline", "steps", "suspended"))
+    f.name
+    for f in OF_PROCESS
+    if f.name.startswith(("buffer", "inline", "steps", "suspended", "background"))
 }
-"""There is no damage here, no maxmemory, no outage, and no task with steps."""
+"""There is no damage here, no maxmemory, no outage or other failure, and no task with steps."""
 
 HOSTILE = 'a"b\\c\nd}e\x1b[31m#'
 

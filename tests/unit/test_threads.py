@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 import pytest
 
 from fairqueue import StoreUnavailable
-from fairqueue._threads import BackgroundWriter
+from fairqueue._background import BackgroundWriter
 from tests.out_of_threads import out_of_threads
 from tests.scripts import failure_of
 from tests.system.ledger import wait_for
@@ -186,7 +186,7 @@ def test_a_first_call_imports_nothing() -> None:
 DESCRIPTORS = """
 import os, socket, sys
 from contextlib import contextmanager
-from fairqueue._threads import BackgroundWriter
+from fairqueue._background import BackgroundWriter
 
 ended = []
 

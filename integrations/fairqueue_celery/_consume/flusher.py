@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from fairqueue import FairQueueError
-from fairqueue.adapters import Throttle, this_process
+from fairqueue.adapters import BackgroundLoop, this_process
 
 logger = logging.getLogger("fairqueue_celery.flusher")
 
@@ -35,7 +35,7 @@ class Flusher:
 
     def __init__(self) -> None:
         self._flushes: dict[Callable[[], bool], float] = {}  # not before this time
-        self._log_throttle = Throttle()
+        self._loop = BackgroundLoop("job endings", logger)
         self._pid: int | None = None
 
     def _reset(self) -> None:
@@ -95,16 +95,12 @@ class Flusher:
         try:
             return flush()
         except FairQueueError as error:
-            self._log("job endings could not be reported to Redis, trying again: %s", error)
+            self._loop.failed("job endings could not be reported to Redis, trying again: %s", error)
         except Exception as error:  # noqa: BLE001 - the loop must live; it is logged
-            self._log("reporting job endings failed, trying again: %r", error)
+            self._loop.failed("reporting job endings failed, trying again: %r", error)
         if flush in self._flushes:
             self._flushes[flush] = time.monotonic() + random.uniform(*RETRY_SECONDS)  # noqa: S311 - no secret
         return True
-
-    def _log(self, text: str, error: Exception) -> None:
-        if self._log_throttle.passes():
-            logger.warning(text, error)
 
 
 flusher = Flusher()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,6 +17,7 @@ from celery.worker.worker import logger as celery_logger
 from kombu.utils import functional
 
 from fairqueue import ConfigurationError, FairQueueError
+from fairqueue.adapters import BackgroundLoop
 from fairqueue_celery._channel.broker import Broker, all_held, brokers
 from fairqueue_celery._consume import pool
 from fairqueue_celery._consume.held_lease import HeldLease
@@ -34,6 +34,7 @@ from fairqueue_celery._worker.unbegun import give_back_unbegun
 from fairqueue_celery._worker.unreadable import reject_unreadable
 
 logger = logging.getLogger("fairqueue_celery.worker")
+_unbegun = BackgroundLoop("unbegun runs", logger)
 
 MAINTAIN_POOL_SECONDS = 0.2
 
@@ -114,8 +115,10 @@ class Fairness(bootsteps.StartStopStep):
             self._look_soon()
         self._consumer.pool.maintain_pool()
         for broker in brokers():
-            with suppress(FairQueueError):  # Redis is away: the next look tries again
+            try:
                 give_back_unbegun(broker, self._consumer.controller)
+            except FairQueueError as error:
+                _unbegun.will_retry(error)
 
     def shutdown(self, parent: Any) -> None:
         """Give back what did not run, and leave; after SIGHUP no handler of the exit is called.
