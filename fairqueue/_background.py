@@ -20,10 +20,8 @@ RENEWALS_PER_LEASE = 3
 TIMEOUTS_PER_LEASE = 6  # how long a renewal waits for the server: leaves time for another attempt
 RETRIES_PER_LEASE = 12  # how soon a failed renewal is retried: leaves time for one before the end
 
-
 RECENT_SECONDS = 300.0
 """For how long a worker tells of a failure."""
-
 
 _failures: dict[str, tuple[int, float]] = {}
 """How often each loop of this process has failed, and when it last did, by the monotonic clock."""

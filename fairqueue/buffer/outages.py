@@ -234,7 +234,8 @@ class Outages:
                 self.send()
             except Exception as error:  # noqa: BLE001 - it is logged, and tried again
                 if not stopped.is_set():
-                    self._sending.will_retry(error)
+                    text = "buffered jobs cannot be sent, trying again"
+                    self._sending.failed(text, trace=error, level=logging.ERROR)
             stopped.wait(max(PROBE_EVERY_SECONDS, 10 * (time.monotonic() - began)))
 
     def adopt(self, stopped: threading.Event | None = None) -> None:
