@@ -279,7 +279,7 @@ def test_one_shard_becomes_several(processes: Namespace) -> None:
     queue.limits.set(Scope.task("t"), concurrency=3)
     for name in NAMES * 2:
         queue.publish(b"", queue="q", workspace=name, task="t")
-    with pytest.raises(ConfigurationError, match="run 'fairqueue reshard --to 3'"):
+    with pytest.raises(ConfigurationError, match="run fairqueue's 'reshard --to 3' with shards=1"):
         processes.open(FROM)
     leases = queue.claim(["q"], 9).leases
     assert len(leases) == 3
