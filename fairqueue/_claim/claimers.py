@@ -329,6 +329,19 @@ class Claimers:
             found += [(each.fence, each.seconds) for each in [*shard.pending]]
         return found
 
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """Let ends need no replica meanwhile, if they need any."""
+        engines = [shard.store.engine for shard in self._shards]
+        engines = [engine for engine in engines if not engine.is_leaving]
+        for engine in engines:
+            engine.is_leaving = True
+        try:
+            yield
+        finally:
+            for engine in engines:
+                engine.is_leaving = False
+
     def _give_back_untold(self) -> None:
         """Without that, one that its claim acked early would be lost."""
         for shard in self._shards:
@@ -339,8 +352,9 @@ class Claimers:
             self._shards[shard_of_fence(lease.fence)].pending.append(replies.released(lease.fence))
         self._results.old = self._results.leases = ()
         for shard in self._shards:
-            with suppress(FairQueueError):
-                shard.finish()
+            if shard.unanswered is None:
+                with suppress(FairQueueError):
+                    shard.finish()
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.
@@ -374,7 +388,7 @@ class Claimers:
 
         Tell operators that this owner stops; a forked child says nothing of its parent.
         """
-        with self._store.hurried(), self._exclusive():
+        with self._exclusive(), self._leaving():
             self._give_back_untold()
             self._permits.give_back()
         self.presence.end(self.answering, self._name)

@@ -95,10 +95,9 @@ class Engine(ABC):
         self.is_one_of_several = False
         """Set if other shards are on other servers: then only publishes wait for this one."""
         self.is_hurried = False
-        """Set if no call waits: the process stops, or what it publishes can be kept elsewhere.
-
-        Ends then need no replica.
-        """
+        """Set if no call waits: the process stops, or what it publishes can be kept elsewhere."""
+        self.is_leaving = False
+        """Set if the process stops: its ends need no replica."""
         self.shards_on_server = 1
         """How many shards of the namespace are on its server."""
         self.late: list[partial[Any]] = []

@@ -74,6 +74,8 @@ class Wire:
         self._client, self.pool = client, client.connection_pool
         self._copies: deque[Any] = deque()
         """Those of the client that see calls, while a library traces them."""
+        self.lacks_replicas = False
+        """Whether too few replicas confirmed its last write."""
         self._begin()
 
     def _begin(self) -> None:
@@ -273,8 +275,6 @@ class Confirmation:
 
     def __init__(self, wire: Wire, replicas: Replicas, mark: str) -> None:
         self._wire, self._replicas = wire, replicas
-        self.are_missing = False
-        """Whether replicas were missing at the last write."""
         limit, seconds = wire.pool.connection_kwargs.get("socket_timeout"), replicas.seconds
         seconds = min(seconds, SHARE_OF_TIMEOUT * limit) if limit else seconds
         wait = head(["WAIT", str(replicas.least), str(max(1, round(seconds * 1000)))], 0)
@@ -283,7 +283,7 @@ class Confirmation:
 
     def ensure(self) -> None:
         """Raise TooFewReplicas if replicas were missing at the last write, and still are."""
-        if self.are_missing:
+        if self._wire.lacks_replicas:
             self.ask()
 
     def ask(self) -> None:
@@ -317,8 +317,8 @@ class Confirmation:
             self._look(connection, sent=sent)
             return
         least = self._replicas.least
-        self.are_missing = confirmed < least
-        if self.are_missing:
+        self._wire.lacks_replicas = confirmed < least
+        if self._wire.lacks_replicas:
             repeat = "the primary has it, and loses it if it fails now: repeat the call"
             raise TooFewReplicas(
                 f"{confirmed} of min_replicas={least} replicas confirmed a write in time; "

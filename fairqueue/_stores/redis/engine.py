@@ -80,8 +80,8 @@ class RedisEngine(Engine):
         call = self._calls.get(operation)
         if call is None:
             call = self._calls[operation] = self._new_call(operation, self._confirmation)
-        is_last = self.is_hurried and self._ends(operation, values)
-        if is_last and self._confirmation is not None and self._confirmation.are_missing:
+        is_last = self.is_leaving and self._ends(operation, values)
+        if is_last and self.wire.lacks_replicas:
             call = self._new_call(operation)
         waits = not self.gives_up or (operation in PATIENT and not self.is_hurried)
         try:  # every job's calls pass here: no context manager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -75,21 +75,9 @@ class Shards:
         for its time-out, and delay the end of a worker that stops.
         """
         for shard in self.shards:
-            shard.engine.is_hurried = is_on
+            shard.engine.is_hurried = shard.engine.is_leaving = is_on
             if not is_on:
                 shard.engine.breaker.calls.open()
-
-    @contextmanager
-    def hurried(self) -> Iterator[None]:
-        """Let calls hurry meanwhile, if they do not anyway."""
-        engines = [each.engine for each in self.shards if not each.engine.is_hurried]
-        for engine in engines:
-            engine.is_hurried = True
-        try:
-            yield
-        finally:
-            for engine in engines:
-                engine.is_hurried = False
 
     @property
     def every(self) -> tuple[Store, ...]:

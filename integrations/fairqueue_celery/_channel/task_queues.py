@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from queue import Empty
+from time import monotonic
 from typing import Any
 
 from amqp.protocol import queue_declare_ok_t
@@ -60,13 +61,19 @@ def raw_message(lease: Lease, core: FairQueue, *, acked_early: bool = False) -> 
             properties[METADATA] += [job.queue, lease.waited_seconds, lease.runnable_seconds]
         if lease.redelivered:
             info["redelivered"] = headers["redelivered"] = True
-        if lease.redelivered or seconds_until(headers.get("expires")) == 0:
+        expires = headers.get("expires")
+        if lease.redelivered or (expires and _had_expired(expires, lease)):
             # The store knows: one that was suspended has begun in time, and this machine's clock
             # may be ahead of the producer's. The task is told again.
-            info["expires"], headers["expires"] = headers.get("expires"), None
+            info["expires"], headers["expires"] = expires, None
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"this is no kombu message: {error!r} is missing or wrong") from error
     return raw  # type: ignore[no-any-return]
+
+
+def _had_expired(expires: Any, lease: Lease) -> bool:
+    """Whether this machine's clock says so of when the store granted the lease."""
+    return seconds_until(expires, ago=monotonic() - lease.received_monotonic) == 0
 
 
 class QoS(virtual.QoS):

@@ -319,8 +319,8 @@ def json_body(message: Mapping[str, Any]) -> Any:
         return None
 
 
-def seconds_until(time: Any) -> float | None:
-    """By the clock of this client, which made the time; None if it is no time."""
+def seconds_until(time: Any, *, ago: float = 0.0) -> float | None:
+    """By this process's clock, or as it was so many seconds ``ago``; None if it is no time."""
     if not time:
         return None
     when = time if isinstance(time, datetime) else _parsed(str(time))
@@ -328,7 +328,7 @@ def seconds_until(time: Any) -> float | None:
         return None
     if when.tzinfo is None:
         when = when.replace(tzinfo=timezone.utc)  # as Celery's worker reads it, in any timezone
-    return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())
+    return max(0.0, ago + (when - datetime.now(timezone.utc)).total_seconds())
 
 
 def _parsed(text: str) -> datetime | None:

@@ -261,6 +261,9 @@ def _release(broker: Broker, controller: Any) -> None:
             broker.leases.end(held)
     try:
         broker.leases.flush()
+    except FairQueueError:
+        broker.core.store.hurry()
+        raise
     finally:
         if not broker.consumed_queues():  # no other worker of this process goes on
             broker.core.note_stop()
