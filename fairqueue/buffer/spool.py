@@ -18,6 +18,7 @@ from contextlib import closing, suppress
 from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from fairqueue._publish.capacity_wait import waited
@@ -124,9 +125,22 @@ def change(path: Path, statement: str, *values: Any) -> int:
 
 
 def _refuse_foreign(path: Path) -> None:
-    """Raise PermissionError for what another user has put where all users may, as into /tmp."""
-    if path.parent.stat().st_mode & stat.S_IWOTH and path.lstat().st_uid != os.geteuid():
-        raise PermissionError("it is another user's, and all users may write to its directory")
+    """Raise PermissionError for what another user may have put where all may, as into /tmp.
+
+    SQLite also reads what is beside the file. Some mounts give all files one owner.
+    """
+    there = list[os.stat_result]()
+    for end in ("", "-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            there.append(path.with_name(path.name + end).lstat())
+    if any(stat.S_ISLNK(each.st_mode) for each in there):
+        raise PermissionError("it is a symbolic link")
+    others = {each.st_uid for each in there} - {os.geteuid()}
+    if others and path.parent.stat().st_mode & stat.S_IWOTH:
+        with TemporaryFile(dir=path.parent) as own:
+            others.discard(os.fstat(own.fileno()).st_uid)
+        if others:
+            raise PermissionError("it is another user's, and all users may write to its directory")
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -134,6 +148,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 
     Nothing else opens it then: to close another descriptor of it would drop SQLite's locks.
     """
+    _refuse_foreign(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
     db = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=False)
     try:
@@ -153,12 +168,11 @@ class Spool:
 
     def __init__(self, path: Path, flags: int = 0) -> None:
         self.path, self._guard = path, native_lock()
-        if not flags:
-            _refuse_foreign(path)
-        self._lock = os.open(path.with_suffix(".lock"), os.O_RDWR | flags, 0o600)
+        flags |= os.O_RDWR | os.O_NOFOLLOW
+        self._lock = os.open(path.with_suffix(".lock"), flags, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.close(os.open(path, os.O_RDWR | flags, 0o600))  # payloads may be private
+            os.close(os.open(path, flags, 0o600))  # payloads may be private
             self._db = _opened(path)
             self.settle(RETRY, [()])  # what its last process was refused
         except BaseException:

@@ -110,7 +110,7 @@ def _drop(path: Path, job: str | None, *, yes: bool) -> Answer:
 def _dropped(job: str | None, path: Path) -> int:
     """Drop jobs of a file, and return how many; one of an ended process goes from a full disk."""
     if job is None:
-        with suppress(OSError):  # a living process has it, or it is another user's
+        with suppress(BlockingIOError, FileNotFoundError):  # a living process has it, or had
             spool = Spool(path)
             dropped = sum(spool.counts()[:2])
             spool.close(discards=True)

@@ -78,6 +78,18 @@ def test_what_an_ended_process_has_left_is_dropped_from_a_full_disk(
     assert not [*folder.iterdir()]
 
 
+def test_a_link_to_a_database_of_the_operator_is_not_emptied(shell: Shell, folder: Path) -> None:
+    """Another user has put it among the spools, and their process is gone."""
+    database = folder / "own.db"
+    with sqlite3.connect(database) as db:
+        db.execute("CREATE TABLE jobs (id, kept, refused, number)")
+        db.execute("INSERT INTO jobs VALUES ('precious', 1, NULL, 1)")
+    (folder / "1-a.b.spool").symlink_to(database)
+    assert "a symbolic link" in shell.run("buffer", str(folder), "drop", "--yes", code=1).stderr
+    assert db.execute("SELECT id FROM jobs").fetchall() == [("precious",)]
+    db.close()
+
+
 def test_metrics_of_a_process_tell_what_it_has_buffered(
     queue: FairQueue, server: EmbeddedServer, folder: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -73,17 +74,58 @@ def test_a_spool_that_was_removed_meanwhile_is_not_made_again(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_another_user_has_put_among_the_spools_is_not_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All users may write to some directories, such as /tmp; its jobs could be any."""
-    made = spools.new_in(tmp_path, "here")
-    _put(made, "1")
-    made.close()
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    spools.Spool(made.path).close()
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A spool that an ended process has left where all users may write, such as /tmp."""
     tmp_path.chmod(0o1777)
-    with pytest.raises(PermissionError, match="another user's"):
-        spools.Spool(made.path)
-    monkeypatch.undo()
-    spools.Spool(made.path).close()
+    spool = spools.new_in(tmp_path, "here")
+    _put(spool, "1")
+    spool.close()
+    return spool.path
+
+
+def _refuses(path: Path, why: str) -> None:
+    """Whether it is sent, listed or changed."""
+    for use in (spools.Spool, spools.read_all, lambda path: spools.change(path, spools.RETRY)):
+        with pytest.raises(PermissionError, match=why):
+            use(path)
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+def test_what_another_user_has_put_among_the_spools_is_not_used(
+    made: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Its jobs could be any; SQLite takes what is beside the file for its own."""
+    foreign = made.with_name(made.name + end)
+    foreign.touch()
+    lstat = Path.lstat
+
+    def of_another(path: Path) -> os.stat_result:
+        found = list(lstat(path))
+        found[stat.ST_UID] += path == foreign
+        return os.stat_result(found)
+
+    monkeypatch.setattr(Path, "lstat", of_another)
+    _refuses(made, "another user's")
+    made.parent.chmod(0o700)
+    spools.Spool(made).close()
+
+
+def test_a_mount_that_gives_all_files_one_owner_has_no_foreign_ones(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NFS may squash its users, and CIFS and FAT have none."""
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    spools.Spool(made).close()
+
+
+def test_a_link_among_the_spools_is_not_followed(made: Path) -> None:
+    """It may name any file that its reader may change."""
+    link = made.with_name(f"1-a.b{made.suffix}")
+    link.symlink_to(made)
+    link.with_suffix(".lock").touch()
+    with pytest.raises(OSError, match="symbolic link"):
+        spools.Spool(link)
+    with pytest.raises(OSError, match="symbolic link"):
+        spools.read_all(link)
+    assert len(spools.read_all(made)) == 1
