@@ -26,6 +26,10 @@ THREADS = 8
 T = TypeVar("T")
 
 
+class _Unasked(Exception):
+    """The request is served without a place."""
+
+
 class FrontDoor:
     """What the requests of an application have in common; threads share it.
 
@@ -147,22 +151,20 @@ class FrontDoor:
                     await asyncio.sleep(seconds)
         except BaseException as error:
             self._submit("end", ticket.end)
-            if not isinstance(error, StoreUnavailable | ConfigurationError):
-                raise
-            self._note_away(error)
-            return Visit(workspace)
+            if isinstance(error, _Unasked):
+                return Visit(workspace)
+            raise
         self._has_admitted = True
         return Visit(workspace, partial(self._submit, "end", ticket.end))
 
     def _ask(self, turns: Iterator[float]) -> float | None:
         """Ask, unless the store was found away while this call waited for a thread."""
-        if self._is_away:
-            raise StoreUnavailable("Redis did not answer a moment ago")
         try:
-            return next(turns, None)
-        except StoreUnavailable as error:
+            if not self._is_away:
+                return next(turns, None)
+        except (StoreUnavailable, ConfigurationError) as error:
             self._note_away(error)  # at once: this thread has its next call before the loop knows
-            raise
+        raise _Unasked
 
     def _submit(self, pool: str, call: Callable[..., T], *args: Any) -> Future[T]:
         if self._pid != os.getpid():  # a fork has none of its threads

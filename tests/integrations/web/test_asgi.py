@@ -352,6 +352,33 @@ def test_requests_at_once_wait_for_one_time_out(
     assert set(called) == {"admit"}
 
 
+def test_one_failure_lets_requests_in_for_one_moment(
+    queue: FairQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the event loop is busy until that moment is over."""
+    failed = threading.Event()
+
+    def fail(*args: Any, **options: Any) -> Any:
+        failed.set()
+        raise StoreUnavailable("Redis is away")
+
+    door = FrontDoor(queue)
+    assert door._queue is not None
+    monkeypatch.setattr(door._queue.store, "admit_request", fail)
+    monkeypatch.setattr("fairqueue_web._door.AWAY_SECONDS", 0.1)
+
+    async def play() -> None:
+        visit = asyncio.create_task(door.visit("acme"))
+        await asyncio.sleep(0)
+        failed.wait(10)
+        time.sleep(0.3)  # noqa: ASYNC251 - the loop is busy
+        await visit
+        assert not door._is_away
+        await asyncio.to_thread(door.close)
+
+    asyncio.run(play())
+
+
 def test_no_request_waits_for_the_ends_of_others(
     namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
