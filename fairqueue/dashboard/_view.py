@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -54,12 +55,12 @@ class Remembered:
                 try:
                     value, seconds = read(), FOR_SECONDS * times
                 except StoreUnavailable as error:
-                    value, seconds = error, FOR_SECONDS
+                    value, seconds = copy(error), FOR_SECONDS  # which holds no reader's request
                 if len(self._values) >= MOST:
                     self.forget()
                 self._values[name] = (self._clock() + seconds, value)
         if isinstance(value, StoreUnavailable):
-            raise value.with_traceback(None)
+            raise copy(value)
         found: T = value
         return found
 

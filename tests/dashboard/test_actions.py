@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
+import os
+import weakref
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from urllib.parse import urlencode
@@ -287,3 +291,27 @@ def test_an_outage_is_remembered_for_a_second() -> None:
     assert (look(), look()) == ("read 1", "read 1")
     now[0] = 1.1
     assert look() == "read 2"
+
+
+def test_a_remembered_outage_holds_no_request() -> None:
+    """Its traceback would lead to the request of the visitor who has met it."""
+    remembered = Remembered()
+
+    class Request:
+        pass
+
+    def away() -> None:
+        try:
+            os.close(-1)
+        except OSError as error:
+            raise StoreUnavailable("away") from error
+
+    def visit() -> weakref.ref[Request]:
+        request = Request()
+        with contextlib.suppress(StoreUnavailable):
+            remembered.get("x", away)
+        return weakref.ref(request)
+
+    visits = [visit() for _ in range(2)]
+    gc.collect()
+    assert [each() for each in visits] == [None, None]
