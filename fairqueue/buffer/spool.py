@@ -56,7 +56,7 @@ ON_FULL_DISK = {
     REFUSE: "INSERT OR REPLACE INTO done VALUES (?, ?)",
 }
 UNTRIED = "number NOT IN (SELECT number FROM done)"
-LEFT = f"{UNTRIED[:-1]} WHERE refused IS NULL)"
+LEFT = "number NOT IN (SELECT number FROM done WHERE refused IS NULL)"
 WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? AND {UNTRIED} ORDER BY number LIMIT ?"
 COUNTS = f"""SELECT count(*) - count(refused), count(refused), (
     SELECT kept FROM jobs WHERE refused IS NULL AND {LEFT} ORDER BY number LIMIT 1
@@ -181,8 +181,8 @@ class Spool:
 
     @property
     def is_there(self) -> bool:
-        """Whether its file is: another process that is to send it would not find it."""
-        return os.path.exists(self.path)  # noqa: PTH110 - not to raise where it cannot be seen
+        """Whether its files are: another process, which is to send it, looks for both."""
+        return all(map(os.path.exists, (self.path, self.path.with_suffix(".lock"))))
 
     def put(self, jobs: Sequence[tuple[Job, Admission]]) -> None:
         """Keep jobs: all or none.

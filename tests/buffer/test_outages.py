@@ -283,6 +283,21 @@ def test_jobs_of_a_directory_that_has_gone_are_sent_and_no_more_are_kept(
     assert sorted(payloads(queue)) == [b"a", b"b"]
 
 
+def test_no_job_is_kept_beside_a_lock_that_has_gone(
+    queue: FairQueue, server: EmbeddedServer, folder: Path
+) -> None:
+    """Another process would not find it; what cleans /tmp may take the one file."""
+    server.kill()
+    publish(queue, "a")
+    [lock] = folder.glob("*.lock")
+    lock.unlink()
+    publish(queue, "b")
+    queue.outages.close()
+    server.start()
+    queue.outages._start()
+    wait_for(lambda: b"b" in payloads(queue))
+
+
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but new jobs finds room on the disk of the spools."""
