@@ -89,11 +89,10 @@ class Outages:
         with self._lock:
             if self._stopped is not None:
                 self._stopped.set()
-            left = self._spools
-            self._begin()
-            for spool in left:
+            for spool in self._spools:
                 with suppress(spools.Error):
                     spool.close()
+            self._begin()
 
     # A publish
 
@@ -267,9 +266,10 @@ class Outages:
         for spool in list(self._spools):
             try:
                 self._send_all(spool)
+            except spools.Closed:
+                continue
             except (spools.Error, OSError) as error:
-                if spool in self._spools:  # it was not closed meanwhile
-                    self._tell(UNSENT, spool.path, error)
+                self._tell(UNSENT, spool.path, error)
         with self._lock:
             rows = {spool: sum(spool.counts()[:2]) for spool in self._spools}
             self._spools, self._rows = [spool for spool in rows if rows[spool]], sum(rows.values())

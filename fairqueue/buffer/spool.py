@@ -28,6 +28,8 @@ from fairqueue._types import Admission, Job
 from fairqueue.errors import ConfigurationError
 
 Error = sqlite3.Error
+Closed = sqlite3.ProgrammingError
+"""Another thread has closed the spool meanwhile."""
 JOB = "id, workspace, queue, task, payload, priority, delay_seconds, expires_seconds"
 RULES = "unique_key, unique_for, without_workspace, other_id, is_new"
 OF_JOB, OF_RULES = JOB.split(", "), RULES.split(", ")

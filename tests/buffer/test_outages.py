@@ -385,6 +385,45 @@ def test_a_process_that_ends_while_it_sends_tells_no_error(
     assert payloads(queue) == [b"a"]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_while_its_parent_ends_keeps_nothing_locked(
+    queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process sends what the parent has left, however long the child lives."""
+    server.kill()
+    publish(queue, "a")
+    close, children = Spool.close, list[int]()
+
+    def forks(spool: Spool) -> None:
+        child = os.fork()
+        if not child:
+            try:
+                signal.pause()
+            finally:
+                os._exit(1)  # no second run of the tests
+        children.append(child)
+        close(spool)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "close", forks)
+        queue.outages.close()
+    try:
+        [path] = folder.glob("*.spool")
+        wait_for(lambda: _is_free(path), seconds=5)
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def _is_free(path: Path) -> bool:
+    try:
+        Spool(path).close()
+    except BlockingIOError:
+        return False
+    return True
+
+
 def test_a_running_job_buffers_nothing(queue: FairQueue, server: EmbeddedServer) -> None:
     """Its publish depends on its lease, and one that must not be lost is tried until it is in."""
     server.kill()
