@@ -265,6 +265,7 @@ class Outages:
         """
         for spool in list(self._spools):
             try:
+                spool.catch_up()
                 self._send_all(spool)
             except spools.Closed:
                 continue

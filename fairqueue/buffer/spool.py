@@ -57,6 +57,12 @@ ON_FULL_DISK = {
     DELETE: "INSERT OR REPLACE INTO done VALUES (NULL, ?)",
     REFUSE: "INSERT OR REPLACE INTO done VALUES (?, ?)",
 }
+DONE = (
+    "DELETE FROM jobs WHERE number IN (SELECT number FROM done WHERE refused IS NULL)",
+    """UPDATE jobs SET refused = (SELECT refused FROM done WHERE done.number = jobs.number)
+    WHERE number IN (SELECT number FROM done)""",
+    "DELETE FROM done",
+)
 UNTRIED = "number NOT IN (SELECT number FROM done)"
 LEFT = "number NOT IN (SELECT number FROM done WHERE refused IS NULL)"
 WAITING = f"{SELECT} WHERE refused IS NULL AND number > ? AND {UNTRIED} ORDER BY number LIMIT ?"
@@ -202,8 +208,8 @@ class Spool:
     def settle(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement about jobs that were sent, also where the disk is full, maybe of them.
 
-        What it cannot delete or mark this process passes over, until nothing is left and the file
-        goes. If the process ends before that, the next one sends it again.
+        What it cannot delete or mark this process passes over, until there is room or nothing is
+        left. If the process ends before that, the next one sends it again.
         """
         try:
             self.change(statement, rows)
@@ -212,6 +218,12 @@ class Spool:
                 raise
             if statement in ON_FULL_DISK:
                 self.change(ON_FULL_DISK[statement], rows)
+
+    def catch_up(self) -> None:
+        """Delete and mark what a full disk could not, once there is room; RETRY needs the marks."""
+        with suppress(Error):
+            for statement in DONE:
+                self.change(statement)
 
     def waiting(self, after: int) -> list[Kept]:
         """Read the first jobs behind a number, up to a hundred, that are to be sent.

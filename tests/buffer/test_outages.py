@@ -34,7 +34,7 @@ from fairqueue._shards.placement import shard_of
 from fairqueue._types import Admission, Job
 from fairqueue.adapters import run_context
 from fairqueue.buffer.outages import Outages
-from fairqueue.buffer.spool import Spool, _key, change, new_in
+from fairqueue.buffer.spool import RETRY, Spool, _key, change, new_in, read_all
 from fairqueue.errors import PublishInterrupted
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import Open, drained, payloads
@@ -299,8 +299,8 @@ def test_no_job_is_kept_beside_a_lock_that_has_gone(
 
 
 @pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but new jobs finds room on the disk of the spools."""
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Nothing but new jobs finds room on the disk of the spools, until this is undone."""
     keeps = Spool.change
 
     def full(spool: Spool, statement: str, *values: Any) -> None:
@@ -308,7 +308,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
             raise sqlite3.OperationalError("database or disk is full")
         keeps(spool, statement, *values)
 
-    monkeypatch.setattr(Spool, "change", full)
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "change", full)
+        yield patch
 
 
 @pytest.mark.usefixtures("full_disk")
@@ -477,11 +479,10 @@ def test_what_the_store_refuses_for_good_stays_with_its_reason(
     assert sorted(map(len, payloads(other))) == [1, 2_000_000]
 
 
-@pytest.mark.usefixtures("full_disk")
 def test_what_is_refused_on_a_full_disk_holds_up_no_other(
-    queue: FairQueue, server: EmbeddedServer, folder: Path
+    queue: FairQueue, server: EmbeddedServer, folder: Path, full_disk: pytest.MonkeyPatch
 ) -> None:
-    """Its mark finds no room there."""
+    """Its mark finds no room there. Once there is room, an operator can have it tried again."""
     server.kill()
     publish(queue, "a" * 2_000_000, "b", "c")
     server.start()
@@ -489,7 +490,13 @@ def test_what_is_refused_on_a_full_disk_holds_up_no_other(
         client.config_set("proto-max-bulk-len", 1024 * 1024)
         wait_for(lambda: queue.outages.counts()[0] == 1)
         assert payloads(queue) == [b"b", b"c"]
-    assert [*folder.glob("*.spool")]
+        [path] = folder.glob("*.spool")
+        full_disk.undo()
+        wait_for(lambda: [each.refused for each in read_all(path) if each.refused])
+        client.config_set("proto-max-bulk-len", 512 * 1024 * 1024)
+    change(path, RETRY)
+    assert drained(queue, folder)
+    assert [len(each) for each in payloads(queue)] == [2_000_000]
 
 
 def test_jobs_of_a_shard_that_answers_go_there_while_another_is_away(
