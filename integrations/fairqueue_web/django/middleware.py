@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from weakref import finalize
@@ -72,7 +74,7 @@ class FairQueueMiddleware:
         with visit.unless_it_fails():
             with visit.inside():
                 response: HttpResponseBase = await self._get_response(request)
-            _end_with(response, visit)
+            _end_with(response, visit, asyncio.get_running_loop())
             return response
 
 
@@ -86,17 +88,26 @@ def _is_left_alone(request: HttpRequest) -> bool:
     return ADMIN in found.app_names
 
 
-def _end_with(response: Any, visit: Visit) -> None:
+def _end_with(response: Any, visit: Visit, loop: asyncio.AbstractEventLoop | None = None) -> None:
     """End the visit now; for a streamed response, once Django closes it, with each step inside.
 
-    Under ASGI Django does not close a response that it failed to send: its visit ends with it.
+    Under ASGI Django does not close a response that it failed to send: its visit ends with it, by
+    the loop: a finalizer may run in a thread that holds the lock of the pool that ends visits.
     """
     if response.streaming:
         kind = AsyncSteps if response.is_async else Steps
         response.streaming_content = steps = kind(response.streaming_content, visit)
-        finalize(steps, visit.end).atexit = False
+        finalize(steps, _end_soon, loop, visit).atexit = False
     else:
         visit.end()
+
+
+def _end_soon(loop: asyncio.AbstractEventLoop | None, visit: Visit) -> None:
+    if loop is None:
+        visit.end()
+    else:
+        with suppress(RuntimeError):  # the loop has ended, and its process will
+            loop.call_soon_threadsafe(visit.end)
 
 
 def _answer(error: Rejection) -> HttpResponse:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
+import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +13,14 @@ from typing import Any
 import pytest
 from django.core.management import call_command, load_command_class
 from django.core.management.base import SystemCheckError
+from django.http import StreamingHttpResponse
 
 import fairqueue
 from fairqueue import CapacityExceeded, FairQueue
 from fairqueue.adapters import current_workspace
+from fairqueue_web._visit import Visit
 from fairqueue_web.django import conf, on_commit
+from fairqueue_web.django.middleware import _end_with
 from tests.integrations.web import django_site
 
 django_site.configure()
@@ -111,13 +116,38 @@ async def read(queue: FairQueue, path: str) -> tuple[bytes, int]:
 
 @pytest.mark.parametrize("path", ["/stream", "/stream-async"])
 def test_a_body_is_streamed_so_under_asgi(queue: FairQueue, path: str) -> None:
-    """Of both kinds. Django does not close the response of a body that fails."""
-    with override_settings(FAIRQUEUE={**BY_HEADER, **shared(queue)}):
-        assert asyncio.run(read(queue, path)) == (b"acme acme ", 1)
+    """Of both kinds. Django does not close the response of a body that it cannot send."""
+
+    async def serve() -> None:
+        assert await read(queue, path) == (b"acme acme ", 1)
         with pytest.raises(ZeroDivisionError):
-            asyncio.run(read(queue, f"{path}?fails"))
-        conf.front_door().close()  # its thread has ended the visits
+            await read(queue, f"{path}?fails")
+        gc.collect()
+        await asyncio.sleep(0)  # the loop ends the visits
+
+    with override_settings(FAIRQUEUE={**BY_HEADER, **shared(queue)}):
+        asyncio.run(serve())
+        conf.front_door().close()  # its thread has ended them
     assert queue.requests.in_flight("acme") == (0, 0, 0)
+
+
+def test_a_response_that_was_not_sent_ends_its_visit_without_a_lock() -> None:
+    """The garbage collector may find it inside a call that holds the lock that an end takes."""
+    lock, ended = threading.Lock(), list[bool]()
+
+    def end() -> None:
+        ended.append(lock.acquire(timeout=5))
+
+    async def serve() -> None:
+        response = StreamingHttpResponse([b"part"])
+        _end_with(response, Visit("acme", end), asyncio.get_running_loop())
+        with lock:
+            del response
+            gc.collect()
+        await asyncio.sleep(0)
+
+    asyncio.run(serve())
+    assert ended == [True]
 
 
 @pytest.mark.parametrize("ask", [get, get_async])
