@@ -133,6 +133,8 @@ class Presence:
         """Tell all that answer; raise if none does."""
         errors = Errors()
         app = None if self._tasks is None else App(self._app, tuple(self._tasks()))
+        failing = recent_failures()
+        told = {"failing": failing} if failing else {}  # releases before 0.1.0 refuse the field
 
         def tell(shard: Store) -> bool:
             shard.heartbeat(
@@ -143,8 +145,8 @@ class Presence:
                 slots=self._slots() if self._slots is not None else None,
                 lease_seconds=lease_seconds,
                 limits=self._limits,
-                failing=recent_failures(),
                 app=app,
+                **told,
             )
             return True
 
