@@ -60,7 +60,7 @@ class BackgroundLoop:
             self._log.log(level, text, *values, exc_info=trace)
 
     def will_retry(self, error: Exception) -> None:
-        """Count a failure of what is tried again; of an outage, the calls of jobs tell as well."""
+        """Count a failure of what is tried again. The calls of jobs log an outage: not this one."""
         level = logging.DEBUG if isinstance(error, StoreUnavailable) else logging.ERROR
         trace = None if isinstance(error, FairQueueError) else error
         self.failed("%s: will try again: %s", self._name, error, trace=trace, level=level)

@@ -411,7 +411,8 @@ class WorkerRow:
     tasks: tuple[str, ...] | None = None
     """The tasks that it can run; None: it does not tell."""
     failing: tuple[tuple[str, int, float], ...] = ()
-    """Its work beside jobs that failed: what, how often, and seconds ago when it was last seen."""
+    """What failed lately of its work beside jobs: the name, how often in all, and how many seconds
+    before its last sign of life."""
 
     @property
     def is_alive(self) -> bool:

@@ -331,9 +331,9 @@ class Claimers:
 
     @contextmanager
     def _leaving(self) -> Iterator[None]:
-        """Let ends need no replica meanwhile, if they need any."""
-        engines = [shard.store.engine for shard in self._shards]
-        engines = [engine for engine in engines if not engine.is_leaving]
+        """Let ends need no replica meanwhile."""
+        found = (shard.store.engine for shard in self._shards)
+        engines = [engine for engine in found if not engine.is_leaving]
         for engine in engines:
             engine.is_leaving = True
         try:
@@ -343,7 +343,10 @@ class Claimers:
                 engine.is_leaving = False
 
     def _give_back_untold(self) -> None:
-        """Without that, one that its claim acked early would be lost."""
+        """Give back what no caller was told, and send all ends.
+
+        Without that, a job that its claim acked early would be lost.
+        """
         for shard in self._shards:
             with suppress(FairQueueError):
                 shard.repeat()

@@ -7,6 +7,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from fairqueue.buffer import spool as spools
 
 LISTS = """\
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from fairqueue.buffer.spool import read_all
 print(len(read_all(Path(sys.argv[1]))))
@@ -84,11 +88,18 @@ def made(tmp_path: Path) -> Path:
     return spool.path
 
 
-def _refuses(path: Path, why: str) -> None:
-    """Whether it is sent, listed or changed."""
+def _refusals(path: Path) -> Iterator[str]:
+    """Why it is not sent, listed or changed."""
     for use in (spools.Spool, spools.read_all, lambda path: spools.change(path, spools.RETRY)):
-        with pytest.raises(PermissionError, match=why):
+        with pytest.raises(PermissionError) as refused:
             use(path)
+        yield str(refused.value)
+
+
+def _waiting(path: Path) -> int:
+    """How many jobs a process that adopts it may send."""
+    with closing(spools.Spool(path)) as spool:
+        return spool.counts()[0]
 
 
 @pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
@@ -106,9 +117,9 @@ def test_what_another_user_has_put_among_the_spools_is_not_used(
         return os.stat_result(found)
 
     monkeypatch.setattr(Path, "lstat", of_another)
-    _refuses(made, "another user's")
+    assert ["another user's" in why for why in _refusals(made)] == [True] * 3
     made.parent.chmod(0o700)
-    spools.Spool(made).close()
+    assert _waiting(made) == 1
 
 
 def test_a_mount_that_gives_all_files_one_owner_has_no_foreign_ones(
@@ -116,7 +127,7 @@ def test_a_mount_that_gives_all_files_one_owner_has_no_foreign_ones(
 ) -> None:
     """NFS may squash its users, and CIFS and FAT have none."""
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    spools.Spool(made).close()
+    assert _waiting(made) == 1
 
 
 def test_a_link_among_the_spools_is_not_followed(made: Path) -> None:

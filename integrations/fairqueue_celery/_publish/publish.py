@@ -320,7 +320,7 @@ def json_body(message: Mapping[str, Any]) -> Any:
 
 
 def seconds_until(time: Any, *, ago: float = 0.0) -> float | None:
-    """By this process's clock, or as it was so many seconds ``ago``; None if it is no time."""
+    """By this process's clock, as it stood ``ago`` seconds earlier; None if it is no time."""
     if not time:
         return None
     when = time if isinstance(time, datetime) else _parsed(str(time))

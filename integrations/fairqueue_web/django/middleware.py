@@ -91,8 +91,8 @@ def _is_left_alone(request: HttpRequest) -> bool:
 def _end_with(response: Any, visit: Visit, loop: asyncio.AbstractEventLoop | None = None) -> None:
     """End the visit now; for a streamed response, once Django closes it, with each step inside.
 
-    Under ASGI Django does not close a response that it failed to send: its visit ends with it, by
-    the loop: a finalizer may run in a thread that holds the lock of the pool that ends visits.
+    Under ASGI Django does not close a response that it failed to send: its visit ends with it. The
+    event loop ends it, since a finalizer may run in a thread that holds the lock of the pool.
     """
     if response.streaming:
         kind = AsyncSteps if response.is_async else Steps
