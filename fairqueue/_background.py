@@ -56,12 +56,12 @@ class BackgroundLoop:
         """Count a failure, and log it, also with its trace, unless one was logged just now."""
         count, _ = _failures.get(self._name, (0, 0.0))
         _failures[self._name] = count + 1, monotonic()
-        if self._log.isEnabledFor(level) and self._throttle.passes():
+        if self._throttle.passes():
             self._log.log(level, text, *values, exc_info=trace)
 
     def will_retry(self, error: Exception) -> None:
-        """Count a failure of what is tried again. The calls of jobs log an outage: not this one."""
-        level = logging.DEBUG if isinstance(error, StoreUnavailable) else logging.ERROR
+        """Count a failure of what is tried again, and log it, a fault of ours with its trace."""
+        level = logging.WARNING if isinstance(error, StoreUnavailable) else logging.ERROR
         trace = None if isinstance(error, FairQueueError) else error
         self.failed("%s: will try again: %s", self._name, error, trace=trace, level=level)
 

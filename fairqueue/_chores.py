@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from random import uniform
@@ -11,8 +10,6 @@ from typing import Protocol
 
 from fairqueue._background import BackgroundLoop
 
-log = logging.getLogger("fairqueue.chores")
-
 RETRY_SECONDS = (1.0, 2.0)
 SOONEST = 0.75  # of a pause: from then on a chore is done when another one wakes the thread
 
@@ -20,8 +17,8 @@ SOONEST = 0.75  # of a pause: from then on a chore is done when another one wake
 class Chore(Protocol):
     """One thing that a process does now and then."""
 
-    name: str
-    """What it is, for a log line."""
+    loop: BackgroundLoop
+    """Tells of its failures."""
 
     def look(self) -> float:
         """Do some of what is due; return in how many seconds to look again."""
@@ -34,7 +31,6 @@ class Chores:
         """``at_end`` are called in the thread when it ends."""
         self._due = dict.fromkeys(chores, (0.0, 0.0))  # from when on it may be done, and is
         self._at_end = at_end
-        self._loops = {chore: BackgroundLoop(chore.name, log) for chore in chores}
         self._stopped = threading.Event()
 
     def start(self) -> Chores:
@@ -61,5 +57,5 @@ class Chores:
         try:
             return chore.look()
         except Exception as error:  # noqa: BLE001 - it is logged, and the thread goes on
-            self._loops[chore].will_retry(error)
+            chore.loop.will_retry(error)
         return uniform(*RETRY_SECONDS)  # noqa: S311 - no secret

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from fairqueue._activity import HAPPENINGS, OTHER, WAITS, Happened
+from fairqueue._background import BackgroundLoop
 from fairqueue._threads import in_forked_children, native_lock
 from fairqueue._types import Ending, Finish, Job, JobId, Lease
 from fairqueue.errors import CapacityExceeded, FairQueueError
 
-log = logging.getLogger("fairqueue.activity")
+_sending = BackgroundLoop("activity", logging.getLogger("fairqueue.activity"))
 
 BOUNDS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 """Upper bounds of a histogram's buckets, in seconds."""
@@ -213,7 +214,7 @@ class Tally:
             try:
                 send(seconds, happened)
             except Exception as error:  # noqa: BLE001 - the caller has leases
-                log.debug("the activity of some seconds is lost: %s", error)
+                _sending.failed("the activity of some seconds is lost: %s", error)
 
     # What is counted
 

@@ -301,6 +301,12 @@ class MovedName:
         self._proxy = Proxy(self.primary.socket_path)
         self.port = self._proxy.port
 
+    def is_replicated(self) -> bool:
+        """Whether the replica follows, and the primary has heard that."""
+        with self.primary.client() as primary:
+            told: dict[str, Any] = primary.info("replication").get("slave0", {})
+        return self.replica.follows(self.primary) and told.get("state") == "online"
+
     def promote(self) -> None:
         """The replica becomes the primary; connections of before stay open to the other."""
         wait_for(lambda: self.replica.follows(self.primary))

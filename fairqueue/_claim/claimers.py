@@ -20,6 +20,7 @@ from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores import replies
 from fairqueue._stores.breaker import CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
+from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish, Renewed
@@ -330,8 +331,8 @@ class Claimers:
         return found
 
     @contextmanager
-    def _leaving(self) -> Iterator[None]:
-        """Let ends need no replica meanwhile."""
+    def leaving(self) -> Iterator[None]:
+        """Let the ends of a process that stops need no replica meanwhile."""
         found = (shard.store.engine for shard in self._shards)
         engines = [engine for engine in found if not engine.is_leaving]
         for engine in engines:
@@ -347,17 +348,12 @@ class Claimers:
 
         Without that, a job that its claim acked early would be lost.
         """
-        for shard in self._shards:
-            with suppress(FairQueueError):
-                shard.repeat()
+        shards, errors = {shard.store: shard for shard in self._shards}, Errors()
+        list(answers(shards, lambda store: shards[store].repeat(), errors))
         untold = self._results.old + self._results.leases
-        for lease in untold:
-            self._shards[shard_of_fence(lease.fence)].pending.append(replies.released(lease.fence))
+        self._owe(replies.released(lease.fence) for lease in untold)
         self._results.old = self._results.leases = ()
-        for shard in self._shards:
-            if shard.unanswered is None:
-                with suppress(FairQueueError):
-                    shard.finish()
+        list(answers(shards, lambda store: shards[store].finish(), errors))
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.
@@ -368,9 +364,11 @@ class Claimers:
         if owner != self._owner.name:
             return store.renew(progress, owner=owner, lease_seconds=seconds)
         with self._permits.renewing(fence for fence, _ in progress) as running:
-            leases = [*progress, *self.pending()]
-            renewed = store.renew(leases, owner=owner, lease_seconds=seconds)
-            self._permits.renewed(store, running, renewed)
+            leases, renewed = [*progress, *self.pending()], Renewed(frozenset())
+            try:
+                renewed = store.renew(leases, owner=owner, lease_seconds=seconds)
+            finally:  # the homes of limits may answer where the shards of all these jobs do not
+                self._permits.renewed(store, running, renewed)
         there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
         self.presence.with_renewal(there, owner)
         return renewed
@@ -391,7 +389,7 @@ class Claimers:
 
         Tell operators that this owner stops; a forked child says nothing of its parent.
         """
-        with self._exclusive(), self._leaving():
+        with self._exclusive(), self.leaving():
             self._give_back_untold()
             self._permits.give_back()
         self.presence.end(self.answering, self._name)

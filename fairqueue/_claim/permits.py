@@ -16,13 +16,13 @@ from random import uniform
 from time import monotonic
 from typing import NamedTuple
 
+from fairqueue._background import BackgroundLoop
 from fairqueue._keys import encode
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores.permits import UNUSED, Change, Told, adopted, home_of
 from fairqueue._stores.sharded import ShardedStore
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._types import Lease, Renewed
-from fairqueue._utils import Throttle
 from fairqueue.errors import FairQueueError
 
 log = logging.getLogger("fairqueue.claimer")
@@ -62,12 +62,14 @@ class Permits:
         self._doubtful: list[tuple[str, str]] = []
         """Limits and permits that their homes may have given, but no job uses: freed with the next
         call. Any thread adds to it, at any time."""
+        self._freed: list[tuple[str, str]] = []
+        """Those freed since a renewal began, which may have put them back."""
         self._alone_until: dict[str, float] = {}
         """By limit: until when no other owner is believed to wait for it."""
         self._refusals: dict[str, _Refusal] = {}
         """By queue."""
         store.refused.clear()
-        self._log_throttle = Throttle()
+        self._loop = BackgroundLoop("permits", log)
 
     def open_queues(
         self, queues: Sequence[str], n: int, *, is_woken: bool
@@ -209,15 +211,19 @@ class Permits:
         for limit, permit in doubtful:
             late[limit].append(permit)
         sent = [*(Change(limit, freed=permits) for limit, permits in late.items()), *changes]
-        new = [(of.limit, permit) for of in changes for permit in (*of.freed, *of.taken)]
-        self._doubtful += new
+        freed = [(of.limit, permit) for of in changes for permit in of.freed]
+        taken = [(of.limit, permit) for of in changes for permit in of.taken]
+        self._doubtful += freed + taken
+        if self._renewals:
+            self._freed += [(limit, each.removeprefix(UNUSED)) for limit, each in doubtful + freed]
         try:
             told = self._store.shards[home].permits(sent, seconds=self._seconds)
-        except FairQueueError as error:
+        except Exception as error:  # noqa: BLE001 - jobs without such a limit go on
             self._failed(error)
+            if not getattr(error, "may_be_stored", True):
+                self._settle(taken)
             return []
-        for pair in (*doubtful, *new):  # not one that a renewal has added meanwhile
-            self._doubtful.remove(pair)
+        self._settle(doubtful + freed + taken)
         now = monotonic()
         for change, one in zip(sent, told, strict=True):
             self._fresh[change.limit] += change.taken[: one.taken]
@@ -227,6 +233,10 @@ class Permits:
             self._open(change.limit, one.opened)
             self._doubtful += [(change.limit, permit) for permit in self._ended(one.adopted)]
         return told[len(late) :]
+
+    def _settle(self, pairs: Iterable[tuple[str, str]]) -> None:
+        for pair in pairs:  # not one that a renewal has added meanwhile
+            self._doubtful.remove(pair)
 
     def _open(self, limit: str, shards: Iterable[int]) -> None:
         for number in shards:
@@ -242,13 +252,12 @@ class Permits:
             with suppress(FairQueueError):  # they end by themselves before long
                 yield from some if shard is None else shard.ended_permits(some)
 
-    def _failed(self, error: FairQueueError) -> None:
-        if self._log_throttle.passes():
-            log.warning(
-                "the home of a limit over all shards does not answer: no job starts under that "
-                "limit, and those that run go on: %s",
-                error,
-            )
+    def _failed(self, error: Exception) -> None:
+        self._loop.failed(
+            "the home of a limit over all shards does not answer: no job starts under that limit, "
+            "and those that run go on: %s",
+            error,
+        )
 
     @contextmanager
     def renewing(self, fences: Iterable[int]) -> Iterator[set[int]]:
@@ -259,6 +268,8 @@ class Permits:
             yield running
         finally:
             del self._renewals[id(running)]
+            while self._freed:
+                self._doubtful.append(self._freed.pop())
 
     def renewed(self, store: StoreBase, running: set[int], renewed: Renewed) -> None:
         """Renew the permits of running jobs whose leases were; failures are retried next time.
@@ -277,11 +288,6 @@ class Permits:
             here = [pair for pair in pairs if home_of(pair[0]) == home]
             for at in range(0, len(here), AT_ONCE):
                 self._put(store.shards[home], here[at : at + AT_ONCE])
-        used = {permit for of in list(self._held.values()) for permit in of.values()}
-        used.update(*self._spare.values(), *self._fresh.values())
-        for limit, permit in pairs:
-            if permit not in used:  # its job has ended meanwhile, and it was given back
-                self._doubtful.append((limit, permit))
 
     def _put(self, home: Store, pairs: Iterable[tuple[str, str]]) -> None:
         permits = defaultdict[str, list[str]](list)
@@ -289,7 +295,7 @@ class Permits:
             permits[limit].append(permit)
         try:
             home.permits(seconds=self._seconds, renewed=permits)
-        except FairQueueError as error:
+        except Exception as error:  # noqa: BLE001 - the leases are renewed
             self._failed(error)
 
 

@@ -58,17 +58,20 @@ def _opened() -> Iterator[Callable[[list[JobContext]], None]]:
 
 
 def _write_all(stores: dict[str, Any], jobs: list[JobContext]) -> None:
-    for job in jobs:
-        try:
-            _write(stores, job)
-        except Exception as error:  # noqa: BLE001 - a progress bar fails no job
-            if job.task not in _warned and len(_warned) < WARNED_MOST:
-                _warned.add(job.task)
-                log.warning("the progress of task %r is not shown: %s", job.task, error)
+    while jobs:
+        jobs.append(jobs.pop(0))  # where it fails, it is the last of those that are tried again
+        _write(stores, jobs[-1])
+        jobs.pop()
 
 
 def _write(stores: dict[str, Any], job: JobContext) -> None:
-    text = _text(*(job.progress or ()))
+    try:
+        text = _text(*(job.progress or ()))
+    except Exception as error:  # noqa: BLE001 - what a job reports fails no job
+        if job.task not in _warned and len(_warned) < WARNED_MOST:
+            _warned.add(job.task)
+            log.warning("the progress of task %r is not shown: %s", job.task, error)
+        return
     if job.store_id not in stores and job.store is not None:
         stores[job.store_id] = job.store().clone(timeout_seconds=TIMEOUT_SECONDS)
     stores[job.store_id].note_progress(job.fence, job.workspace, text)

@@ -40,8 +40,6 @@ class FailureReporter:
     report the failure. ``queues`` returns the queues that the worker consumes at that moment.
     """
 
-    name = "failure reports"
-
     def __init__(
         self,
         queue: FairQueue,
@@ -50,7 +48,7 @@ class FailureReporter:
     ) -> None:
         self._queue, self._queues, self._report = queue, queues, report
         self._attempts: Counter[tuple[str, str, str]] = Counter()
-        self._rest, self._loop = 1.0, BackgroundLoop(self.name, log)
+        self._rest, self.loop = 1.0, BackgroundLoop("failure reports", log)
         self._reporting: threading.Thread | None = None
 
     def look(self) -> float:
@@ -92,7 +90,7 @@ class FailureReporter:
                         self._queue.dead.mark_reported([letter])
                 notices = self._take() if len(notices) == NOTICES_AT_ONCE else ()
         except Exception as error:  # noqa: BLE001 - a notice that was taken is due a lease later
-            self._loop.will_retry(error)
+            self.loop.will_retry(error)
 
     def _reported(self, letter: reports.DeadLetter) -> bool:
         """Report one failure; False: not reported, and its notice becomes available again."""

@@ -189,18 +189,16 @@ class Ticker:
     Any number of processes may do so: the store lets a tick be published only once.
     """
 
-    name = "schedules"
-
     def __init__(self, core: Core, *runners: Runner) -> None:
         self._core, self._runners = core, (*runners, Runner(core))
         self._names = [name for runner in self._runners for name in runner.names]
         self._boots: dict[str, str] = {}
         """When this process began, by the clock of each workspace's shard."""
         self._declared_at = float("-inf")
-        self._loop = BackgroundLoop(self.name, log)
+        self.loop = BackgroundLoop("schedules", log)
 
     def _log(self, text: str, error: Exception) -> None:
-        self._loop.failed("%s: %s", text, error, trace=error, level=logging.ERROR)
+        self.loop.failed("%s: %s", text, error, trace=error, level=logging.ERROR)
 
     def look(self) -> float:
         """Publish what is due now; return in how many seconds to look again."""

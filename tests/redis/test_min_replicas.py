@@ -25,15 +25,8 @@ pytestmark = pytest.mark.system
 def name() -> Iterator[MovedName]:
     """A primary with a replica."""
     with moved_name() as name:
-        wait_for(lambda: name.replica.follows(name.primary) and _is_online(name))
+        wait_for(name.is_replicated)
         yield name
-
-
-def _is_online(name: MovedName) -> bool:
-    """Whether the primary, too, has heard that its replica follows."""
-    with name.primary.client() as primary:
-        told: dict[str, Any] = primary.info("replication").get("slave0", {})
-        return told.get("state") == "online"
 
 
 def _open(name: MovedName, *, replica_wait_seconds: float = 2.0) -> FairQueue:

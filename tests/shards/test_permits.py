@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fairqueue import Lease, Limits, Settings
+from fairqueue._background import failures
 from fairqueue._claim import permits
 from fairqueue._claim.claimers import Claimers
 from fairqueue._claim.permits import LIFE
@@ -316,6 +317,103 @@ def test_a_home_that_is_away_stops_what_it_limits_alone(fleet: Fleet) -> None:
     assert len(process.end().leases) == 1
     fleet.clock.advance(2.0)
     assert other.start() == 0
+
+
+def test_jobs_whose_shards_are_all_away_count(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go on, and the home of their limit answers: their permits are renewed there."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(2, shard=HOME - 1)
+    process, other = fleet.process(), fleet.process()
+    assert process.start() == 2
+    fleet.publish(1, shard=HOME)
+    monkeypatch.setattr(Store, "renew", _is_away)
+    for _ in range(4):
+        with pytest.raises(StoreUnavailable):
+            process.renew()
+        fleet.clock.advance(LEASE_SECONDS / 2)
+        assert other.start() == 0
+
+
+def test_a_home_that_is_away_for_long_is_told_nothing_of_calls_that_were_not_sent(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would free permits that it never gave, and claims would take ever longer."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(3)
+    process, permits, freed = fleet.process(), PermitStore.permits, list[str]()
+    with monkeypatch.context() as patch:
+        patch.setattr(PermitStore, "permits", _is_away)
+        for _ in range(5):
+            process.start()
+            fleet.clock.advance(2.0)
+    assert failures()["permits"] >= 5
+
+    def note(self: PermitStore, changes: Sequence[Change] = (), **named: Any) -> Any:
+        freed.extend(permit for each in changes for permit in each.freed)
+        return permits(self, changes, **named)
+
+    monkeypatch.setattr(PermitStore, "permits", note)
+    assert process.start() == 2
+    assert freed == []
+
+
+def _is_away(*_given: object, **_named: object) -> None:
+    error = StoreUnavailable("away")
+    error.may_be_stored = False
+    raise error
+
+
+def test_a_damaged_home_stops_what_it_limits_alone(fleet: Fleet) -> None:
+    """A key of another type: jobs without that limit start, and leases are renewed."""
+    fleet.store.set_limits("task", "t", Limits(concurrency=2))
+    home = fleet.store.shards[home_of("task:t")].engine
+    key = home.keys.key("permits", "task", "t")
+    home.command("SET", key, "damaged")
+    fleet.publish(1, task="free")
+    fleet.publish(1)
+    process = fleet.process()
+    assert process.start() == 3
+    process.renew()
+    home.command("UNLINK", key)
+
+
+def test_a_claim_that_was_interrupted_leaves_no_permit_behind(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jobs go back at the close, and others may start at once."""
+    fleet.store.set_limits("total", "", Limits(concurrency=2))
+    fleet.publish(2)
+    process = fleet.process()
+
+    def interrupt(*_given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Claimers, "_finish", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            process.claim(2)
+    process.claimers.close()
+    assert fleet.permits("total:") == 0
+
+
+def test_a_close_asks_a_silent_server_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its shards would wait for the same time-out."""
+    fleet.publish(1)
+    process, asked = fleet.process(), list[int]()
+    process.start()
+
+    def ack(self: Store, **_named: object) -> None:
+        asked.append(self.engine.shard)
+        raise StoreUnavailable("silent")
+
+    monkeypatch.setattr(Store, "ack", ack)
+    with pytest.raises(StoreUnavailable):
+        process.claimers.ack([Finish(each.fence) for each in process.running])
+    asked.clear()
+    process.claimers.close()
+    assert len(asked) == 1
 
 
 def test_a_home_that_comes_back_waits_for_renewals(fleet: Fleet) -> None:

@@ -110,7 +110,8 @@ class Broker:
         try:
             for claims in list(self._claims):
                 claims.close()
-            self.leases.flush()
+            with self.core.endings.leaving():
+                self.leases.flush()
             self.core.close()
         except FairQueueError as error:
             logger.warning("at exit Redis did not answer; leases will expire: %s", error)

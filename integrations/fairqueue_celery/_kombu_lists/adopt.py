@@ -17,6 +17,7 @@ from typing import Any
 
 from fairqueue import ConfigurationError, FairQueue, WorkspaceUnresolved
 from fairqueue.adapters import (
+    BackgroundLoop,
     Throttle,
     following_client,
     job_ids,
@@ -179,8 +180,6 @@ class SpreadAdoption(Adoption):
 class Adopter:
     """A chore of a worker: it adopts what waits in the lists of the queues it consumes."""
 
-    name = "adopting messages of the old broker"
-
     def __init__(
         self, broker: Broker, core: FairQueue, layout: Layout, *, visibility_seconds: float
     ) -> None:
@@ -190,6 +189,7 @@ class Adopter:
         self._adoption = Adoption(core, self._lists)
         self._rest_seconds = SHORTEST_REST_SECONDS
         self._restore_throttle = Throttle(min(RESTORE_EVERY_SECONDS, visibility_seconds))
+        self.loop = BackgroundLoop("adopting messages of the old broker", logger)
 
     @translated_redis_errors()
     def look(self) -> float:

@@ -260,7 +260,8 @@ def _release(broker: Broker, controller: Any) -> None:
             held.counted = held.started is not None
             broker.leases.end(held)
     try:
-        broker.leases.flush()
+        with broker.core.endings.leaving():
+            broker.leases.flush()
     except FairQueueError:
         broker.core.store.hurry()
         raise

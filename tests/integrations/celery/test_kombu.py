@@ -18,10 +18,13 @@ from fairqueue import FairQueue
 from fairqueue._stores.redis import RedisEngine, waiter
 from fairqueue._stores.redis.waiter import RedisWaiter
 from fairqueue._utils import is_readable
+from fairqueue_celery._channel.broker import brokers, forget_broker
 from fairqueue_celery._consume import claims
 from fairqueue_celery._consume import hub as hub_driver
 from fairqueue_celery._consume.flusher import flusher
 from fairqueue_celery._consume.poller import Poller
+from tests.nodes import moved_name
+from tests.system.ledger import wait_for
 
 
 @pytest.fixture
@@ -410,3 +413,28 @@ def test_a_change_while_a_wake_up_is_read_wakes_again(monkeypatch: pytest.Monkey
     poller._changed(None)
     assert is_readable([reader], 0)
     poller.close()
+
+
+@pytest.mark.system
+def test_an_exit_reports_what_was_acked_to_a_primary_without_replicas(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else it would be delivered again. That Redis did not answer would be wrong to say."""
+    with moved_name() as name:
+        wait_for(name.is_replicated)
+        address = f"127.0.0.1:{name.primary.port}/0"
+        waits = "min_replicas=1&replica_wait_seconds=0.3"
+        with Connection(f"fairqueue://{address}?{waits}") as connection:
+            queue = connection.SimpleQueue("q")
+            queue.put("done")
+            message = queue.get(timeout=30)
+            name.replica.kill()
+            with pytest.raises(connection.connection_errors):
+                queue.put("refused")
+            message.ack()
+            (broker,) = [each for each in brokers() if str(name.primary.port) in each.url]
+            forget_broker(broker.url)
+        with FairQueue(f"redis://{address}") as after:
+            (row,) = after.views.stats().workspaces
+            assert (row.waiting, row.running) == (1, 0)
+    assert "did not answer" not in caplog.text
