@@ -119,8 +119,7 @@ class Requests:
         named = self._settings.default_workspace if workspace is None else workspace
         name = check_name("workspace", named)
         ticket = Ticket(self, replies.ticket(self._name, name, next(self._numbers)), name)
-        with self._lock:
-            self._held[ticket.text] = ticket
+        self._held[ticket.text] = ticket
         return ticket
 
     def _ask(self, ticket: Ticket, waiting_most: int) -> None:
@@ -178,8 +177,7 @@ class Requests:
 
     def _forget(self, ticket: Ticket) -> bool:
         """Return whether this process had it."""
-        with self._lock:
-            return self._held.pop(ticket.text, None) is not None
+        return self._held.pop(ticket.text, None) is not None
 
     def in_flight(self, workspace: str | int | UUID) -> tuple[int, int, int]:
         """Count requests in flight in all, and those of a workspace in flight and waiting."""
@@ -218,8 +216,7 @@ class Requests:
             store.close()
 
     def _in_flight(self) -> list[str]:
-        with self._lock:
-            return [text for text, ticket in self._held.items() if ticket.is_in_flight]
+        return [text for text, ticket in self._held.copy().items() if ticket.is_in_flight]
 
     def _is_late(self) -> bool:
         """Whether leases may have ended, as in an outage: an admission must not drop them then."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+from _thread import start_new_thread
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 from weakref import finalize
@@ -74,7 +73,7 @@ class FairQueueMiddleware:
         with visit.unless_it_fails():
             with visit.inside():
                 response: HttpResponseBase = await self._get_response(request)
-            _end_with(response, visit, asyncio.get_running_loop())
+            _end_with(response, visit)
             return response
 
 
@@ -88,26 +87,21 @@ def _is_left_alone(request: HttpRequest) -> bool:
     return ADMIN in found.app_names
 
 
-def _end_with(response: Any, visit: Visit, loop: asyncio.AbstractEventLoop | None = None) -> None:
+def _end_with(response: Any, visit: Visit) -> None:
     """End the visit now; for a streamed response, once Django closes it, with each step inside.
 
-    Under ASGI Django does not close a response that it failed to send: its visit ends with it. The
-    event loop ends it, since a finalizer may run in a thread that holds the lock of the pool.
+    Django does not close a response that it failed to send: its visit ends with it, in a thread of
+    its own, since the garbage collector may run in one that holds a lock which that end takes.
     """
     if response.streaming:
         kind = AsyncSteps if response.is_async else Steps
-        response.streaming_content = steps = kind(response.streaming_content, visit)
-        finalize(steps, _end_soon, loop, visit).atexit = False
+        seen = Visit(visit.workspace, lambda: unsent.detach() and visit.end())
+        steps = kind(response.streaming_content, seen)
+        unsent = finalize(steps, start_new_thread, visit.end, ())
+        unsent.atexit = False
+        response.streaming_content = steps
     else:
         visit.end()
-
-
-def _end_soon(loop: asyncio.AbstractEventLoop | None, visit: Visit) -> None:
-    if loop is None:
-        visit.end()
-    else:
-        with suppress(RuntimeError):  # the loop has ended, and its process will
-            loop.call_soon_threadsafe(visit.end)
 
 
 def _answer(error: Rejection) -> HttpResponse:

@@ -22,6 +22,7 @@ from fairqueue_web._visit import Visit
 from fairqueue_web.django import conf, on_commit
 from fairqueue_web.django.middleware import _end_with
 from tests.integrations.web import django_site
+from tests.system.ledger import wait_for
 
 django_site.configure()
 
@@ -123,31 +124,28 @@ def test_a_body_is_streamed_so_under_asgi(queue: FairQueue, path: str) -> None:
         with pytest.raises(ZeroDivisionError):
             await read(queue, f"{path}?fails")
         gc.collect()
-        await asyncio.sleep(0)  # the loop ends the visits
 
     with override_settings(FAIRQUEUE={**BY_HEADER, **shared(queue)}):
         asyncio.run(serve())
-        conf.front_door().close()  # its thread has ended them
-    assert queue.requests.in_flight("acme") == (0, 0, 0)
+        wait_for(lambda: queue.requests.in_flight("acme") == (0, 0, 0))
+        conf.front_door().close()
 
 
 def test_a_response_that_was_not_sent_ends_its_visit_without_a_lock() -> None:
-    """The garbage collector may find it inside a call that holds the lock that an end takes."""
+    """The garbage collector may find it inside a call that holds the lock that an end takes.
+
+    One that was closed is not ended again.
+    """
     lock, ended = threading.Lock(), list[bool]()
-
-    def end() -> None:
-        ended.append(lock.acquire(timeout=5))
-
-    async def serve() -> None:
-        response = StreamingHttpResponse([b"part"])
-        _end_with(response, Visit("acme", end), asyncio.get_running_loop())
-        with lock:
-            del response
-            gc.collect()
-        await asyncio.sleep(0)
-
-    asyncio.run(serve())
-    assert ended == [True]
+    closed, lost = StreamingHttpResponse([b""]), StreamingHttpResponse([b""])
+    for each in (closed, lost):
+        _end_with(each, Visit("acme", lambda: ended.append(lock.acquire(timeout=5))))
+    closed.close()
+    del closed, lost, each
+    gc.collect()
+    lock.release()
+    wait_for(lambda: len(ended) > 1)
+    assert ended == [True, True]
 
 
 @pytest.mark.parametrize("ask", [get, get_async])
