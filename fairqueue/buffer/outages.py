@@ -35,6 +35,9 @@ UNSENT = "the buffered jobs in %s cannot be sent: %s"
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
 
+MOST_ADOPTED = 50
+"""How many spools with jobs to send a process takes at once: each holds four files open."""
+
 T = TypeVar("T")
 Pair = tuple[Job, Admission]
 
@@ -237,11 +240,15 @@ class Outages:
                     self._sending.failed(text, trace=error, level=logging.ERROR)
             stopped.wait(max(PROBE_EVERY_SECONDS, 10 * (time.monotonic() - began)))
 
-    def adopt(self, stopped: threading.Event | None = None) -> None:
-        """Take the spools of ended processes; those of a parent have its locks."""
+    def adopt(self, stopped: threading.Event | None = None) -> int:
+        """Take spools of ended processes, and return how many; those of a parent have its locks."""
         of_parents = {spool.path for spool in _of_parents}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
+        room = MOST_ADOPTED - sum(spool.counts()[0] > 0 for spool in list(self._spools))
+        taken = 0
         for path in set(found) - of_parents:
+            if taken >= room:
+                break
             try:
                 spool = spools.Spool(path)
             except (BlockingIOError, FileNotFoundError):
@@ -252,8 +259,10 @@ class Outages:
             with self._lock:
                 if stopped is None or not stopped.is_set():
                     self._spools.append(spool)
+                    taken += 1
                     continue
             spool.close()
+        return taken
 
     def _tell(self, text: str, *values: object) -> None:
         self._sending.failed(text, *values, level=logging.ERROR)

@@ -88,8 +88,8 @@ def _send(core: FairQueue, path: Path) -> Answer:
     before = len(_kept(path, unread))
     settings = Settings.load({**core.settings.given, "buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
-    outages.adopt()
-    outages.send()
+    while outages.adopt():
+        outages.send()
     outages.close()
     left = len(_kept(path, unread))
     sent = max(0, before - left)

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fairqueue import FairQueue, StoreUnavailable
+from fairqueue.buffer import outages
 from fairqueue.metrics import process_collector
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import drained
@@ -55,6 +56,26 @@ def test_buffered_jobs_are_listed_sent_and_dropped(
     for each in folder.iterdir():
         each.unlink()
     shell.run("buffer", path, "send")
+
+
+def test_the_files_of_many_ended_processes_are_taken_some_at_a_time(
+    shell: Shell,
+    queue: FairQueue,
+    server: EmbeddedServer,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A process that held all of them open would run out of descriptors; send goes on."""
+    monkeypatch.setattr(outages, "MOST_ADOPTED", 2)
+    server.kill()
+    for _ in range(5):
+        queue.publish(b"", queue="q")
+        queue.outages.close()
+    assert [queue.outages.adopt(), queue.outages.adopt()] == [2, 0]
+    queue.outages.close()
+    server.start()
+    wait_for(lambda: not queue.store.shards[0].engine.breaker.publishes.is_shut)
+    assert shell.json("buffer", str(folder), "send") == {"sent": 5, "left": 0}
 
 
 def test_what_an_ended_process_has_left_is_dropped_from_a_full_disk(
