@@ -151,7 +151,7 @@ class Outages:
         name, since, inline = shard.engine.server, time.monotonic(), self._inline
 
         def answers() -> bool:
-            if isinstance(self._probed(shard), StoreUnavailable):
+            if isinstance(self._probed(shard), (StoreUnavailable, OSError)):
                 return False
             log.warning(
                 "Redis at %s answers again after %.1f s: %d jobs are buffered, %d were run inline",
@@ -314,6 +314,8 @@ class Outages:
         try:
             with closing(self._clone()) as sender:
                 sender._publish_many([each.now() for each in kept])  # noqa: SLF001 - of this package
+        except OSError:  # such as no descriptors: of this process, and no refusal
+            raise
         except Exception as error:  # noqa: BLE001 - it is told
             kept = [k._replace(admission=k.admission._replace(is_new=False)) for k in kept]
             refusal = self._probed(self._store.expected_home(kept[0].job.workspace))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
@@ -263,6 +264,34 @@ def test_a_disk_that_cannot_keep_a_job_raises_the_error_of_the_outage(
     server.kill()
     with pytest.raises(StoreUnavailable, match="cannot keep the job: database or disk is full"):
         publish(queue, "a")
+
+
+def test_a_process_without_descriptors_takes_its_own_error_for_no_answer(
+    queue: FairQueue,
+    server: EmbeddedServer,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Neither for one of a server that is away, nor for the refusal of a job."""
+    asked = list[None]()
+
+    def none_left(*_: object) -> None:
+        asked.append(None)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    server.kill()
+    publish(queue, "a")
+    with monkeypatch.context() as patch:
+        patch.setattr("fairqueue.buffer.outages.refuse_if_full", none_left)
+        wait_for(lambda: len(asked) > 1)
+    assert "answers again" not in caplog.text
+    with monkeypatch.context() as patch:
+        patch.setattr(queue.outages, "_clone", none_left)
+        server.start()
+        wait_for(lambda: "cannot be sent: [Errno" in caplog.text)
+        assert queue.outages.counts()[:2] == (1, 0)
+    assert drained(queue, folder)
 
 
 def test_jobs_of_a_directory_that_has_gone_are_sent_and_no_more_are_kept(
