@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from hashlib import blake2b
+from io import FileIO
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -177,7 +178,7 @@ class Spool:
     def __init__(self, path: Path, flags: int = 0) -> None:
         self.path, self._guard = path, native_lock()
         flags |= os.O_RDWR | os.O_NOFOLLOW
-        self._lock = os.open(path.with_suffix(".lock"), flags, 0o600)
+        self._lock = FileIO(os.open(path.with_suffix(".lock"), flags, 0o600))
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(os.open(path, flags, 0o600))  # payloads may be private
@@ -265,4 +266,4 @@ class Spool:
 
     def unlock(self) -> None:
         """Hold the lock no more; in a forked child, leave it to the parent."""
-        os.close(self._lock)
+        self._lock.close()

@@ -447,6 +447,33 @@ def test_a_child_that_is_forked_while_its_parent_ends_keeps_nothing_locked(
             os.waitpid(child, 0)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_is_forked_after_its_parent_has_closed_a_file_can_buffer(
+    queue: FairQueue, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the parent has closed is not its to close: another file may have that descriptor."""
+    server.kill()
+    publish(queue, "a")
+    close, children = Spool.close, list[int]()
+
+    def forks(spool: Spool) -> None:
+        close(spool)
+        child = os.fork()
+        if not child:
+            signal.alarm(5)
+            try:
+                publish(queue, "b")
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(child)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "close", forks)
+        queue.outages.close()
+    assert os.waitpid(children[0], 0)[1] == 0
+
+
 def _is_free(path: Path) -> bool:
     try:
         Spool(path).close()
