@@ -69,11 +69,11 @@ class Outages:
                 spools.check_folder(self._folder)
             self._folder = self._folder.resolve()
         self._sending = BackgroundLoop("buffer", log)
+        self._lock = native_lock()
         self._begin()
         _all.add(self)
 
     def _begin(self) -> None:
-        self._lock = native_lock()
         self._own: spools.Spool | None = None
         self._spools: list[spools.Spool] = []
         """That of this process, and those that it has adopted."""
@@ -85,6 +85,7 @@ class Outages:
         for spool in self._spools:
             spool.unlock()
         _of_parents.extend(self._spools)
+        self._lock = native_lock()
         self._begin()
 
     def close(self) -> None:
@@ -93,7 +94,7 @@ class Outages:
             if self._stopped is not None:
                 self._stopped.set()
             for spool in self._spools:
-                with suppress(spools.Error):
+                with suppress(spools.Error, OSError):
                     spool.close()
             self._begin()
 

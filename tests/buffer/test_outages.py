@@ -416,6 +416,25 @@ def test_a_process_that_ends_while_it_sends_tells_no_error(
     assert payloads(queue) == [b"a"]
 
 
+def test_a_queue_whose_files_cannot_be_removed_at_its_close_begins_again(
+    queue: FairQueue, server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its disk has become read-only; the thread that sends may wait for the lock."""
+    server.kill()
+    publish(queue, "a")
+    close, lock = Spool.close, queue.outages._lock
+
+    def read_only(spool: Spool) -> None:
+        close(spool)
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Spool, "close", read_only)
+        queue.close()
+    assert publish(queue, "b") == [Outcome.BUFFERED]
+    assert queue.outages._lock is lock
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_that_is_forked_while_its_parent_ends_keeps_nothing_locked(
     queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
