@@ -61,13 +61,10 @@ class Outages:
         checks: bool = True,
     ) -> None:
         self._store, self._clone, self._tally = store, clone, tally
-        self._settings = settings
+        self._settings, self._folder = settings, settings.buffer_path
         check_on_unavailable(settings.on_unavailable, settings)
-        self._folder = settings.buffer_path
-        if self._folder is not None:
-            if checks:
-                spools.check_folder(self._folder)
-            self._folder = self._folder.resolve()
+        if checks and self._folder is not None:
+            spools.check_folder(self._folder)
         self._sending = BackgroundLoop("buffer", log)
         self._lock = native_lock()
         self._begin()
@@ -243,11 +240,13 @@ class Outages:
 
     def adopt(self, stopped: threading.Event | None = None) -> int:
         """Take spools of ended processes, and return how many; those of a parent have its locks."""
-        of_parents = {spool.path for spool in _of_parents}
+        of_parents = {spool.path.name for spool in _of_parents}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
         room = MOST_ADOPTED - sum(spool.counts()[0] > 0 for spool in list(self._spools))
         taken = 0
-        for path in set(found) - of_parents:
+        for path in found:
+            if path.name in of_parents:
+                continue
             if taken >= room:
                 break
             try:

@@ -6,6 +6,7 @@ import errno
 import gc
 import logging
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -310,6 +311,22 @@ def test_jobs_of_a_directory_that_has_gone_are_sent_and_no_more_are_kept(
     server.start()
     assert drained(queue, folder)
     assert sorted(payloads(queue)) == [b"a", b"b"]
+
+
+def test_a_relative_directory_outlives_the_working_directory(
+    open_queue: Open, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a release, which a deploy removes while its processes end."""
+    monkeypatch.chdir(folder)
+    Path("release/spool").mkdir(parents=True)
+    monkeypatch.chdir("release")
+    queue = open_queue(buffer_path="spool")
+    server.kill()
+    publish(queue, "a")
+    shutil.rmtree(folder / "release")
+    server.start()
+    assert drained(queue, folder)
+    assert payloads(queue) == [b"a"]
 
 
 def test_no_job_is_kept_beside_a_lock_that_has_gone(
