@@ -185,6 +185,8 @@ class Spool:
             self._db = _opened(path)
             self.settle(RETRY, [()])  # what its last process was refused
         except BaseException:
+            if flags & os.O_EXCL:
+                self._remove()
             self.unlock()
             raise
 
@@ -259,10 +261,13 @@ class Spool:
             with self._guard, closing(self._db):
                 is_empty = discards or not any(self._db.execute(COUNTS).fetchone()[:2])
             if is_empty:
-                for end in (".spool", ".spool-wal", ".spool-shm", ".lock"):
-                    self.path.with_suffix(end).unlink(missing_ok=True)
+                self._remove()
         finally:
             self.unlock()
+
+    def _remove(self) -> None:
+        for end in (".spool", ".spool-wal", ".spool-shm", ".lock"):
+            self.path.with_suffix(end).unlink(missing_ok=True)
 
     def unlock(self) -> None:
         """Hold the lock no more; in a forked child, leave it to the parent."""

@@ -69,6 +69,16 @@ def test_a_damaged_spool_holds_nothing_open(tmp_path: Path) -> None:
     assert len([*Path("/dev/fd").iterdir()]) == before
 
 
+def test_a_spool_that_finds_no_room_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refused publish of an outage tries it again."""
+    monkeypatch.setattr(spools, "SCHEMA", "PRAGMA max_page_count = 1; CREATE TABLE a (b)")
+    with pytest.raises(sqlite3.Error, match="disk is full"):
+        spools.new_in(tmp_path, "here")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_spool_that_was_removed_meanwhile_is_not_made_again(tmp_path: Path) -> None:
     """Another process has sent it while this one waited for its lock."""
     spool = spools.new_in(tmp_path, "here")
