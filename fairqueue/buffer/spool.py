@@ -143,13 +143,16 @@ def _refuse_foreign(path: Path) -> None:
         with suppress(FileNotFoundError):
             there.append(path.with_name(path.name + end).lstat())
     if any(stat.S_ISLNK(each.st_mode) for each in there):
-        raise PermissionError("it is a symbolic link")
+        raise PermissionError("it is a symbolic link: remove it")
     others = {each.st_uid for each in there} - {os.geteuid()}
     if others and path.parent.stat().st_mode & stat.S_IWOTH:
         with TemporaryFile(dir=path.parent) as own:
             others.discard(os.fstat(own.fileno()).st_uid)
         if others:
-            raise PermissionError("it is another user's, and all users may write to its directory")
+            raise PermissionError(
+                "it is another user's, and all users may write to its directory: run `fairqueue "
+                f"buffer` as that user, or chmod o-w {shlex.quote(str(path.parent))}"
+            )
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -162,6 +165,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(uri, uri=True, timeout=1.0, check_same_thread=False)
     try:
         db.executescript(SCHEMA)
+        _refuse_foreign(path)  # what was put there meanwhile
     except BaseException:
         db.close()
         raise

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,22 +113,37 @@ def _waiting(path: Path) -> int:
         return spool.counts()[0]
 
 
-@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize(
+    ("end", "is_late"),
+    [("", False), ("-wal", False), ("-wal", True), ("-shm", False), ("-journal", False)],
+)
 def test_what_another_user_has_put_among_the_spools_is_not_used(
-    made: Path, monkeypatch: pytest.MonkeyPatch, end: str
+    made: Path, monkeypatch: pytest.MonkeyPatch, end: str, is_late: bool
 ) -> None:
-    """Its jobs could be any; SQLite takes what is beside the file for its own."""
+    """Its jobs could be any; SQLite takes what is beside the file for its own.
+
+    Not even what is put there between the look and the use.
+    """
     foreign = made.with_name(made.name + end)
     foreign.touch()
-    lstat = Path.lstat
+    lstat, connect = Path.lstat, sqlite3.connect
 
     def of_another(path: Path) -> os.stat_result:
         found = list(lstat(path))
         found[stat.ST_UID] += path == foreign
         return os.stat_result(found)
 
-    monkeypatch.setattr(Path, "lstat", of_another)
-    assert ["another user's" in why for why in _refusals(made)] == [True] * 3
+    def put_late(*values: Any, **options: Any) -> Any:
+        monkeypatch.setattr(Path, "lstat", of_another)
+        return connect(*values, **options)
+
+    if is_late:
+        monkeypatch.setattr(sqlite3, "connect", put_late)
+    else:
+        monkeypatch.setattr(Path, "lstat", of_another)
+    for why in _refusals(made):
+        assert "another user's" in why
+        assert why.endswith(f"run `fairqueue buffer` as that user, or chmod o-w {made.parent}")
     made.parent.chmod(0o700)
     assert _waiting(made) == 1
 
