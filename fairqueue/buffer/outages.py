@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairqueue._background import BackgroundLoop
@@ -32,6 +33,7 @@ else:
 log = logging.getLogger("fairqueue.buffer")
 
 UNSENT = "the buffered jobs in %s cannot be sent: %s"
+LOCKLESS = "its .lock file has gone: once its process has ended, make that again with touch"
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
 
@@ -240,21 +242,15 @@ class Outages:
 
     def adopt(self, stopped: threading.Event | None = None) -> int:
         """Take spools of ended processes, and return how many; those of a parent have its locks."""
-        of_parents = {spool.path.name for spool in _of_parents}
+        known = {spool.path.name for spool in (*_of_parents, *self._spools)}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
         room = MOST_ADOPTED - sum(spool.counts()[0] > 0 for spool in list(self._spools))
         taken = 0
         for path in found:
-            if path.name in of_parents:
-                continue
             if taken >= room:
                 break
-            try:
-                spool = spools.Spool(path)
-            except (BlockingIOError, FileNotFoundError):
-                continue  # a living process has it, or has just sent it
-            except (spools.Error, OSError) as error:
-                self._tell(UNSENT, path, error)
+            spool = None if path.name in known else self._opened(path)
+            if spool is None:
                 continue
             with self._lock:
                 if stopped is None or not stopped.is_set():
@@ -263,6 +259,19 @@ class Outages:
                     continue
             spool.close()
         return taken
+
+    def _opened(self, path: Path) -> spools.Spool | None:
+        """Open a spool that an ended process has left, or tell why it cannot be sent."""
+        try:
+            return spools.Spool(path)
+        except BlockingIOError:
+            pass  # a living process has it
+        except FileNotFoundError:
+            if path.exists():  # it was not sent just now
+                self._tell(UNSENT, path, LOCKLESS)
+        except (spools.Error, OSError) as error:
+            self._tell(UNSENT, path, error)
+        return None
 
     def _tell(self, text: str, *values: object) -> None:
         self._sending.failed(text, *values, level=logging.ERROR)

@@ -330,9 +330,9 @@ def test_a_relative_directory_outlives_the_working_directory(
 
 
 def test_no_job_is_kept_beside_a_lock_that_has_gone(
-    queue: FairQueue, server: EmbeddedServer, folder: Path
+    queue: FairQueue, server: EmbeddedServer, folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Another process would not find it; what cleans /tmp may take the one file."""
+    """Another process would not send it, but tell so; what cleans /tmp may take the one file."""
     server.kill()
     publish(queue, "a")
     [lock] = folder.glob("*.lock")
@@ -342,6 +342,9 @@ def test_no_job_is_kept_beside_a_lock_that_has_gone(
     server.start()
     queue.outages._start()
     wait_for(lambda: b"b" in payloads(queue))
+    wait_for(lambda: "its .lock file has gone" in caplog.text)
+    lock.touch()
+    assert drained(queue, folder)
 
 
 @pytest.fixture
