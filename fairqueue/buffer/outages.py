@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import stat
 import threading
 import time
 from collections import defaultdict
@@ -270,7 +272,9 @@ class Outages:
             if path.exists():  # it was not sent just now
                 self._tell(UNSENT, path, LOCKLESS)
         except (spools.Error, OSError) as error:
-            self._tell(UNSENT, path, error)
+            is_for_all = path.parent.stat().st_mode & stat.S_IWOTH  # others have their own there
+            if not is_for_all or getattr(error, "errno", None) != errno.EACCES:
+                self._tell(UNSENT, path, error)
         return None
 
     def _tell(self, text: str, *values: object) -> None:

@@ -708,6 +708,26 @@ def test_a_damaged_file_holds_up_no_other(
     assert queue.depth("q") == 2
 
 
+def test_a_file_of_another_user_is_a_failure_only_where_none_is_expected(
+    open_queue: Open, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a directory such as /tmp each user has its own."""
+
+    def denied(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    queue, told = open_queue(), list[str]()
+    (folder / f"0-0.{_key(queue.store.store_id)}.spool").touch()
+    monkeypatch.setattr(os, "open", denied)  # root may open all
+    monkeypatch.setattr(queue.outages, "_tell", lambda text, *_: told.append(text))
+    folder.chmod(0o1777)
+    queue.outages.adopt()
+    assert not told
+    folder.chmod(0o770)
+    queue.outages.adopt()
+    assert told
+
+
 def test_two_queues_of_a_process_share_a_directory(
     queue: FairQueue, server: EmbeddedServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
