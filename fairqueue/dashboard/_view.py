@@ -6,7 +6,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -55,12 +54,12 @@ class Remembered:
                 try:
                     value, seconds = read(), FOR_SECONDS * times
                 except StoreUnavailable as error:
-                    value, seconds = copy(error), FOR_SECONDS  # which holds no reader's request
+                    value, seconds = StoreUnavailable(str(error)), FOR_SECONDS  # holds no request
                 if len(self._values) >= MOST:
                     self.forget()
                 self._values[name] = (self._clock() + seconds, value)
         if isinstance(value, StoreUnavailable):
-            raise copy(value)
+            raise StoreUnavailable(str(value))
         found: T = value
         return found
 
