@@ -166,12 +166,19 @@ class FrontDoor:
             self._note_away(error)  # at once: this thread has its next call before the loop knows
         raise _Unasked
 
-    def _submit(self, pool: str, call: Callable[..., T], *args: Any) -> Future[T]:
+    def _submit(self, name: str, call: Callable[..., T], *args: Any) -> Future[T]:
         if self._pid != os.getpid():  # a fork has none of its threads
             self._pools, self._pid = {}, os.getpid()
-        if pool not in self._pools:
-            self._pools[pool] = ThreadPoolExecutor(THREADS, f"fairqueue-door-{pool}")
-        return self._pools[pool].submit(call, *args)
+        pool = self._pools.get(name)
+        if pool is None:
+            new = ThreadPoolExecutor(THREADS, f"fairqueue-door-{name}")
+            pool = self._pools.setdefault(name, new)
+        try:
+            return pool.submit(call, *args)
+        except RuntimeError:
+            if self._pools.get(name) is pool:
+                raise  # the interpreter ends
+            return self._submit(name, call, *args)  # another thread has just closed that one
 
     def close(self) -> None:
         """Close the connections. The front door can be used again."""

@@ -284,6 +284,21 @@ def test_a_request_that_is_cancelled_while_it_asks_leaves_nothing(
     _await_none(queue)
 
 
+def test_a_call_during_a_close_is_made(queue: FairQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the place of its request would stay taken for a lease."""
+    door = FrontDoor(queue)
+    door._submit("end", int).result(10)
+    submit = door._pools["end"].submit
+
+    def late(call: Any) -> Any:
+        door.close()
+        return submit(call)
+
+    monkeypatch.setattr(door._pools["end"], "submit", late)
+    assert door._submit("end", int).result(10) == 0
+    door.close()
+
+
 # eventlet, once another test has imported it, warns of a fork in its own callback
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_fork_asks_in_threads_of_its_own(queue: FairQueue) -> None:
