@@ -114,24 +114,30 @@ class Hooks:
         return message.discarded
 
     def _end(self, message: LeasedMessage, emit: Callable[[], None]) -> None:
-        run, message.run = message.run, None
-        if run is None:  # it never started
+        if message.run is None:  # it never started
             if not message.discarded:
                 emit()
             return
-        job, context = run
+        job, _ = message.run
         claims = self._claims()
         self._interrupts.forget(message.lease.fence)
+        ends_again = message.error is None and not message.skipped
         try:
             self._emit_end(message, job, emit, claims.keeper)
-        finally:
-            succeeded = message.error is None and not (message.lost or message.discarded)
-            if succeeded:
-                self._tell_parent(message)
-            if message.trace is not None:
-                message.trace.end(message.error)
-            claims.core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
-            adapters.leave_run(context)
+            ends_again = False
+        finally:  # a time limit or shutdown that meets a hook makes Dramatiq end the run as failed
+            if not ends_again:
+                self._leave_run(message, claims)
+
+    def _leave_run(self, message: LeasedMessage, claims: Claims) -> None:
+        (job, context), message.run = message.run, None  # type: ignore[misc]
+        succeeded = message.error is None and not (message.lost or message.discarded)
+        if succeeded:
+            self._tell_parent(message)
+        if message.trace is not None:
+            message.trace.end(message.error)
+        claims.core.tally.steps(adapters.end_steps(job, succeeded=succeeded))
+        adapters.leave_run(context)
 
     def _emit_end(
         self,

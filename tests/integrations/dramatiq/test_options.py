@@ -13,6 +13,7 @@ import dramatiq
 import pytest
 from dramatiq import Message
 from dramatiq.brokers.stub import StubBroker
+from dramatiq.middleware import Middleware, TimeLimitExceeded
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
@@ -100,6 +101,27 @@ def test_a_retry_keeps_the_key_of_its_message(broker: StubBroker, start: Start) 
     assert outcome_of(nightly.send(3)) is Outcome.CREATED
     broker.join("default", timeout=60_000)
     assert ran == [1, 1, 3]
+
+
+def test_a_time_limit_that_meets_a_hook_loses_no_retry(broker: StubBroker, play: Play) -> None:
+    """Dramatiq ends such a run as failed: it retries the job, which holds its key still."""
+    ran: list[int] = []
+
+    class Slow(Middleware):
+        def after_process_message(self, *_: Any, **__: Any) -> None:
+            if len(ran) == 1:
+                ran.append(2)
+                raise TimeLimitExceeded
+
+    broker.add_middleware(Slow())
+
+    @dramatiq.actor(unique_key="the only one", max_retries=1, min_backoff=10)
+    def nightly() -> None:
+        ran.append(1)
+
+    nightly.send()
+    play(broker)
+    assert ran == [1, 2, 1]
 
 
 def test_a_continuation_takes_no_key(broker: StubBroker, play: Play) -> None:
