@@ -96,6 +96,11 @@ def job_of(message: Any) -> str:
     return child_waits.job_of(getattr(message, "message_id", message))
 
 
+def _is_of(running: fairqueue.JobContext, message: Any) -> bool:
+    """Whether the message is that of the running job, which a middleware or the actor retries."""
+    return bool(adapters.message_id_of(running.job_id) == message.message_id)
+
+
 class Publisher:
     """Publishes the messages of one broker."""
 
@@ -142,7 +147,7 @@ class Publisher:
     ) -> None:
         running = adapters.running_job(self.core.store)
         is_child = running is not None and adapters.PARENT in message.options
-        if running is not None and (running.body_returned or is_child):
+        if running is not None and (running.body_returned or is_child or _is_of(running, message)):
             self._continue(running, queue, message, delay)
             stored()
         else:
@@ -209,8 +214,7 @@ class Publisher:
         """
         job_id, other_id = adapters.job_ids(message.message_id)
         how: dict[str, Any] = {}
-        is_same = adapters.message_id_of(running.job_id) == message.message_id
-        if is_same or message.options.get("retries"):
+        if _is_of(running, message) or message.options.get("retries"):
             job_id, other_id, how = other_id or job_id, None, {"retry_of": running.fence}
         elif not running.body_returned:  # a child, which another run may have sent
             other_id = None

@@ -13,7 +13,7 @@ import dramatiq
 import pytest
 from dramatiq import Message
 from dramatiq.brokers.stub import StubBroker
-from dramatiq.middleware import Middleware, TimeLimitExceeded
+from dramatiq.middleware import Middleware, SkipMessage, TimeLimitExceeded
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
@@ -122,6 +122,27 @@ def test_a_time_limit_that_meets_a_hook_loses_no_retry(broker: StubBroker, play:
     nightly.send()
     play(broker)
     assert ran == [1, 2, 1]
+
+
+def test_a_middleware_may_put_a_message_off(broker: StubBroker, play: Play) -> None:
+    """What it enqueues again and skips is a retry, which keeps its key."""
+    ran: list[int] = []
+
+    class Later(Middleware):
+        def before_process_message(self, broker: Any, message: Any) -> None:
+            if not message.options.get("again"):
+                broker.enqueue(message.copy(options={"again": True}), delay=10)
+                raise SkipMessage
+
+    broker.add_middleware(Later())
+
+    @dramatiq.actor(unique_key="the only one")
+    def nightly() -> None:
+        ran.append(1)
+
+    nightly.send()
+    play(broker)
+    assert ran == [1]
 
 
 def test_a_continuation_takes_no_key(broker: StubBroker, play: Play) -> None:
