@@ -46,7 +46,6 @@ class LeasedMessage(MessageProxy):
 
     def __init__(self, message: Message[Any], lease: Lease, *, keeps_exception: bool) -> None:
         super().__init__(message)
-        self.__dict__.update(vars(message))  # else each look at a field calls __getattr__
         self.lease = lease
         self.settled = False
         """Dramatiq has acked or rejected it."""
@@ -68,6 +67,16 @@ class LeasedMessage(MessageProxy):
         """Its run's span."""
         self.keeps_exception = keeps_exception
         """On a StubBroker, whose ``join`` raises it."""
+
+    @property
+    def _message(self) -> Message[Any]:
+        """What it stands for; a middleware may replace it, as to decrypt its arguments."""
+        return self._given
+
+    @_message.setter
+    def _message(self, message: Message[Any]) -> None:
+        self._given = message
+        self.__dict__.update(vars(message))  # else each look at a field calls __getattr__
 
     @property
     def error(self) -> BaseException | None:

@@ -381,6 +381,25 @@ def test_hooks_are_called_in_their_usual_order(full: StubBroker, play: Play) -> 
     ]
 
 
+def test_a_middleware_may_replace_a_message(broker: StubBroker, play: Play) -> None:
+    """The actor gets the arguments of the message that the proxy stands for then."""
+    ran: list[str] = []
+
+    class Decrypting(Middleware):
+        def before_process_message(self, broker: Any, message: Any) -> None:
+            message._message = message._message.copy(args=(message.args[0].swapcase(),))
+
+    broker.add_middleware(Decrypting())
+
+    @dramatiq.actor
+    def work(word: str) -> None:
+        ran.append(word)
+
+    work.send("HELLO")
+    play(broker)
+    assert ran == ["hello"]
+
+
 def test_an_exception_is_not_kept(
     full: StubBroker, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
