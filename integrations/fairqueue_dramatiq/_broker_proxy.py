@@ -183,6 +183,7 @@ class BrokerProxy:
             claims.close()
         while self._metrics:
             self._metrics.pop().stop()
+        self.core.note_stop()
         self.core.store.hurry(is_on=False)
 
     def _new_claims(self, threads: int) -> Claims:

@@ -42,7 +42,7 @@ def test_it_has_the_settings_and_jobs_of_the_broker(broker: StubBroker) -> None:
 
 
 def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
-    """With the version of Dramatiq, and with what it runs."""
+    """With the version of Dramatiq, and with what it runs, until it stops."""
     runs, ends = threading.Event(), threading.Event()
 
     @dramatiq.actor
@@ -51,7 +51,7 @@ def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
         ends.wait(30)
 
     work.send_with_options(workspace="acme")
-    start(broker)
+    running = start(broker)
     runs.wait(30)
     (worker,) = queue_of(broker).views.workers()
     (job,) = queue_of(broker).views.running().jobs
@@ -59,6 +59,8 @@ def test_its_worker_is_listed(broker: StubBroker, start: Start) -> None:
     assert worker.software.endswith(f" dramatiq/{dramatiq.__version__}")
     assert (worker.queues, worker.slots) == (("default",), 4)
     assert (job.task, job.workspace, job.worker) == ("work", "acme", worker.worker)
+    running.stop()
+    assert not queue_of(broker).views.workers()
 
 
 def test_a_broker_without_the_middleware_has_no_queue() -> None:
