@@ -21,6 +21,15 @@ def kind_of(broker: Any) -> str:
     return ""
 
 
+def has_other_enqueue(broker: Any) -> bool:
+    """Whether a subclass, or a patch, of one of Dramatiq's own brokers replaces ``enqueue``."""
+    kind = kind_of(broker)
+    if not kind:
+        return False
+    own = getattr(sys.modules[f"dramatiq.brokers.{kind}"], KINDS[kind])
+    return getattr(broker.enqueue, "__func__", None) is not own.enqueue
+
+
 def add_dead_letter(broker: Any, queue: str, payload: bytes, *, message: Any, name: str) -> bool:
     """Add a message to the broker's own dead letters, where its dashboards look for them.
 

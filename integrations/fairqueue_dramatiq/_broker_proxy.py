@@ -70,6 +70,12 @@ class BrokerProxy:
 
     def _replace_methods(self, hooks: Hooks) -> None:
         broker: Any = self.broker
+        if _broker_kinds.has_other_enqueue(broker):
+            logger.warning(
+                "the enqueue() of this %s is not Dramatiq's, and is called no more: fairqueue "
+                "replaces it. Do what it does in before_enqueue() of a middleware",
+                type(broker).__name__,
+            )
         broker.enqueue = self._publisher.enqueue
         broker.consume, broker.join = self.consume, self.join
         broker.flush, broker.close = self.flush, self.close

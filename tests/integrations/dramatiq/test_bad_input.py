@@ -92,6 +92,21 @@ def test_a_second_middleware_is_refused(kind: Callable[[], Any]) -> None:
         install(other, url=url)
 
 
+def test_an_enqueue_that_is_replaced_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A subclass of the user's that does more in it: the middleware would drop that in silence."""
+
+    class Stamping(StubBroker):
+        def enqueue(self, message: Any, *, delay: int | None = None) -> Any:
+            return super().enqueue(message.copy(options={"stamp": 1}), delay=delay)
+
+    for broker in (StubBroker(), Stamping()):
+        broker.add_middleware(FairQueueMiddleware())
+        broker.declare_queue("default")
+        broker.close()
+    (said,) = [line for line in caplog.messages if "enqueue" in line]
+    assert said.startswith("the enqueue() of this Stamping is not Dramatiq's")
+
+
 @KINDS
 def test_one_middleware_cannot_serve_two_brokers(kind: Callable[[], Any]) -> None:
     """It serves the first, and refuses the second."""
