@@ -62,7 +62,7 @@ class Claims:
         self._threads = threads
         self._in_hand = 0  # jobs that a thread has, or is about to take
         self._lock = threading.Lock()
-        self._leading = threading.Lock()
+        self._leading = threading.RLock()  # a job that the leader hands out may end at once
         self._waiting = self._passes_wakeup_on = False
         self._wake_pipe = WakePipe(core)
         self.queues: tuple[str, ...] = ()
@@ -88,8 +88,6 @@ class Claims:
             self.queues = tuple(name for name in self.queues if name != queue)
         self.core.presence.restart()
         self._give_back_ahead()
-        if not self.queues:  # nothing leads: the consumer is paused, closed or cut off
-            self._all_reported()
 
     def drain(self) -> None:
         """Claim no more: the worker is about to stop."""
@@ -173,6 +171,8 @@ class Claims:
     def _wake_leader(self) -> None:
         if self._waiting:
             self._wake_pipe.wake()
+        elif not self.queues:  # nothing leads: the consumer is paused, closed or cut off
+            self._all_reported()
 
     # What the leader does
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from fairqueue import FairQueue, adapters
 from fairqueue_dramatiq import ConfigurationError, FairQueueMiddleware, install, queue_of
 from fairqueue_dramatiq import _broker_kinds as broker_kinds
 from tests.integrations.dramatiq.conftest import Play, Start, brokers
+from tests.system.ledger import wait_for
 
 
 def test_a_real_broker_needs_a_url() -> None:
@@ -286,3 +288,26 @@ def test_a_paused_worker_claims_nothing(broker: StubBroker) -> None:
         broker.join("default", timeout=200)
     worker.stop()
     assert ran == []
+
+
+@pytest.mark.parametrize("halt", [lambda worker: worker.stop(timeout=1), Worker.pause])
+def test_a_job_that_outlives_its_consumer_ends(
+    broker: StubBroker, start: Start, halt: Callable[[Worker], None]
+) -> None:
+    """No claim comes to report its end: it would hold its slot, or run again."""
+    begun, ends = threading.Event(), threading.Event()
+
+    @dramatiq.actor
+    def work() -> None:
+        begun.set()
+        ends.wait(30)
+
+    work.send()
+    worker = start(broker)
+    assert begun.wait(30)
+    halting = threading.Thread(target=halt, args=[worker])
+    halting.start()
+    halting.join(1)  # a pause waits for the job
+    ends.set()
+    halting.join()
+    wait_for(lambda: not queue_of(broker).depth("default", running=True))
