@@ -205,6 +205,36 @@ def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
     assert SECRET not in _everything_said(caught.value)
 
 
+def test_a_login_that_worked_before_is_refused_as_in_an_outage(
+    own_server: EmbeddedServer,
+) -> None:
+    """As while a password changes: workers wait, and what follows from a job is sent again."""
+    with (
+        FairQueue(own_server.url) as queue,
+        own_server.client() as admin,
+        contextlib.closing(queue.waiter(["q"])) as waiter,
+    ):
+        queue.publish(b"x", queue="q")
+        other = queue.clone(timeout_seconds=1.0)
+        admin.config_set("requirepass", SECRET)
+        admin.client_kill_filter(_type="normal", skipme=True)
+        calls: list[Callable[[], object]] = [
+            lambda: queue.publish(b"y", queue="q"),
+            lambda: other.claim(["q"]),
+            lambda: waiter.arm(0.1),
+            queue.connect,
+            lambda: FairQueue(own_server.url).connect(),
+        ]
+        *known, new = calls
+        for call in known:
+            with pytest.raises(StoreUnavailable, match="check the URL's user and password"):
+                call()
+        with pytest.raises(ConfigurationError, match="check the URL's user and password"):
+            new()
+        admin.config_set("requirepass", "")
+        assert [lease.job.payload for lease in queue.claim(["q"], 2).leases] == [b"x"]
+
+
 @pytest.mark.parametrize(
     "rules",
     [["+@all", "-@scripting"], ["+@all", "-zadd"], ["+@all", "-@write"]],

@@ -90,7 +90,7 @@ class RedisEngine(Engine):
             self._note(error)
             if is_last and isinstance(error, TooFewReplicas):
                 return self._run(operation, values)  # its number makes it the same call
-            raise_told(error)
+            raise_told(error, was_let_in=self.was_let_in)
 
     def _new_call(self, operation: str, confirmation: Confirmation | None = None) -> OperationCall:
         return OperationCall(self.delivery, operation, self.keys.declared(), confirmation)
@@ -185,6 +185,7 @@ class RedisEngine(Engine):
         except StoreUnavailable:  # a replica: its connections work, so they would stay
             doubt_server(self.client.connection_pool)
             raise
+        self.was_let_in = True
         for danger in dangers:
             if strict and danger.level is Level.PROBLEM:
                 raise UnsafeServer(danger.text)
@@ -240,7 +241,7 @@ class RedisEngine(Engine):
         """Guard calls over the client's own pool, which keeps a connection after any answer."""
         self.refuse_if_silent()
         try:
-            with translated_redis_errors():
+            with translated_redis_errors(was_let_in=self.was_let_in):
                 yield
         except StoreUnavailable as error:
             if isinstance(error.__cause__, redis.RedisError):
@@ -253,7 +254,7 @@ class RedisEngine(Engine):
     ) -> RedisEngine:
         """Open the same keys over connections of its own, or over those of another clone."""
         other = beside if isinstance(beside, RedisEngine) else None
-        return RedisEngine(
+        cloned = RedisEngine(
             other.client if other else self._other_client(timeout_seconds),
             namespace=self.namespace,
             read=self.read,
@@ -261,6 +262,8 @@ class RedisEngine(Engine):
             shard=self.shard,
             beside=other,
         )
+        cloned.was_let_in = self.was_let_in
+        return cloned
 
     def _other_client(self, timeout_seconds: float | None) -> redis.Redis:
         pool = self.client.connection_pool

@@ -110,16 +110,22 @@ def remedy_of(error: Exception) -> str | None:
 
 
 @contextmanager
-def translated_redis_errors() -> Iterator[None]:
+def translated_redis_errors(*, was_let_in: bool = False) -> Iterator[None]:
     """Translate errors of the client into ours, with the original as the cause."""
     try:
         yield
     except redis.RedisError as error:
-        raise_told(error)
+        raise_told(error, was_let_in=was_let_in)
 
 
-def raise_told(error: redis.RedisError) -> NoReturn:
-    """Raise the translation of a client's error, or the error itself."""
+def raise_told(error: redis.RedisError, *, was_let_in: bool = False) -> NoReturn:
+    """Raise the translation of a client's error, or the error itself.
+
+    ``was_let_in``: the server has accepted this login before. So a refusal of it is an outage, as
+    while a password changes: to a worker anything else is the end.
+    """
+    if isinstance(error, redis.AuthenticationError) and was_let_in:
+        raise _unavailable(str(_refused(error)), error) from error
     if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
         raise _refused(error) from error
     if isinstance(error, redis.ConnectionError | redis.TimeoutError):

@@ -268,6 +268,25 @@ def test_a_worker_whose_results_are_there_exits_as_soon(own_shop: Any, pool: str
         assert worker.stop(seconds=GRACE_SECONDS) == 0
 
 
+@pytest.mark.parametrize("pool", ["prefork", "threads", "gevent"])
+def test_a_worker_waits_while_its_password_changes(
+    own_shop: Any, own_server: EmbeddedServer, pool: str
+) -> None:
+    """It was let in before, so a refusal is no mistake of its settings: stock workers wait, too."""
+    worker = own_shop.worker("-P", pool, "-c", "2", url=own_shop.url()).ready()
+    publisher = own_shop.publisher()
+    with own_server.client() as admin:
+        admin.config_set("requirepass", "hunter2-hunter2")
+        for kind in ("normal", "pubsub"):
+            admin.client_kill_filter(_type=kind, skipme=True)
+        wait_for(lambda: "Redis refuses this user" in worker.log.read_text())
+        time.sleep(AWAY_SECONDS)
+        admin.config_set("requirepass", "")
+    publisher.send("work", 1, workspace="ada")
+    own_shop.ledger.wait("end", 1)
+    assert worker.process.poll() is None
+
+
 GIVEN_UP_SECONDS = 40
 """Celery waits two seconds before its only retry; a search for Redis would take sixty."""
 
