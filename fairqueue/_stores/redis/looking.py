@@ -45,7 +45,13 @@ def load_credentials(options: dict[str, Any]) -> dict[str, Any]:
     name = options.get(CREDENTIALS)
     if isinstance(name, str):
         source = name if ":" in name else ":".join(name.rpartition(".")[::2])
-        provider = load_function(source, setting=CREDENTIALS)()
+        try:
+            provider = load_function(source, setting=CREDENTIALS)()
+        except ConfigurationError:
+            raise
+        except Exception as error:
+            told = f"{CREDENTIALS} {name!r} cannot be made: {error!r}"
+            raise ConfigurationError(told) from error
         if not isinstance(provider, redis.CredentialProvider):
             raise ConfigurationError(f"{CREDENTIALS} {name!r} is no redis.CredentialProvider")
         options[CREDENTIALS] = provider

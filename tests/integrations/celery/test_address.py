@@ -298,7 +298,35 @@ def test_a_provider_gives_user_and_password(scheme: str, address: str) -> None:
     assert {options.get(name) for name in ("username", "password")} == {None}
 
 
-@pytest.mark.parametrize("name", ["nowhere.Login", "os.getcwd", "Login"])
+class Unset(redis.CredentialProvider):
+    """Of a process that lacks a variable."""
+
+    def __init__(self) -> None:
+        raise KeyError("VAULT_ADDR")
+
+
+class Unread(redis.CredentialProvider):
+    """Of one whose variable is no number."""
+
+    def __init__(self) -> None:
+        raise ValueError("VAULT_PORT")
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        (f"{__name__}.Unset", "KeyError.*VAULT_ADDR"),
+        (f"{__name__}.Unread", "VAULT_PORT"),
+        ("Login", "Empty module name"),
+    ],
+)
+def test_a_provider_that_cannot_be_made_says_why(name: str, why: str) -> None:
+    """Not that the URL's host cannot be read, and not with a traceback."""
+    with pytest.raises(ConfigurationError, match=f"^credential_provider.*{why}"):
+        client_at(f"redis://h/0?credential_provider={name}")
+
+
+@pytest.mark.parametrize("name", ["nowhere.Login", "os.getcwd"])
 def test_a_wrong_provider_is_named(name: str) -> None:
     """As the setting that it is of."""
     with pytest.raises(ConfigurationError, match=f"credential_provider.*{name.rpartition('.')[2]}"):
