@@ -98,7 +98,8 @@ def _hint(error: click.UsageError, command: click.Command) -> str:
 def main() -> None:
     """Fair, multi-tenant queues for Celery and Dramatiq on Redis.
 
-    Exit codes: 0 (done), 1 (found a problem), 2 (bad usage), 3 (no connection).
+    Exit codes: 0 (done), 1 (found a problem), 2 (bad usage), 3 (no connection), 4 (another process
+    does the same).
     """
 
 
