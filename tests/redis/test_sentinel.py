@@ -54,6 +54,7 @@ def test_tls_to_the_primary() -> None:
     pool = client.connection_pool
     assert issubclass(pool.connection_class, redis.SSLConnection)
     assert pool.connection_kwargs["ssl_cert_reqs"] == "none"
+    client_at("redis+sentinel://h/mymaster?sentinel_ssl=on&sentinel_ssl_cert_reqs=CERT_NONE")
 
 
 def test_sentinels_that_are_down_are_passed(trio: Watched, namespace: str) -> None:
@@ -165,6 +166,10 @@ def test_no_sentinel_knows_the_service(trio: Watched) -> None:
         ("h/mymaster/jobs", "a number such as /0"),
         ("h/mymaster?sentinel_foo=1", "an option 'foo'"),
         ("h/mymaster?foo=1", "an option 'foo'"),
+        ("h/mymaster?sentinel_socket_timeout=-1", "'sentinel_socket_timeout' of the URL must be"),
+        ("h/mymaster?sentinel_ssl=ture", "sentinel_ssl must be true or false"),
+        ("h/mymaster?sentinel_ssl=1&sentinel_ssl_cert_reqs=maybe", "Requirements Flag: maybe"),
+        ("h/mymaster?sentinel_ssl=1&sentinel_ssl_ca_certs=/no", "sentinel_ssl_ca_certs=/no cannot"),
         ("h/mymaster?min_other_sentinels=x", "min_other_sentinels must be a number"),
         ("h:s3c/ret:1@h/mymaster", "percent-encoded"),
     ],

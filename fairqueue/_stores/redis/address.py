@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -23,15 +23,16 @@ from fairqueue._stores.redis.looking import (
     LookingSSLConnection,
     load_credentials,
 )
-from fairqueue._stores.redis.sentinel import is_sentinel, sentinel_pool
+from fairqueue._stores.redis.sentinel import OPTION as OF_SENTINELS
+from fairqueue._stores.redis.sentinel import Sentinels, is_sentinel, sentinel_pool
 from fairqueue.errors import ConfigurationError
 
 MOST_SECONDS = 1e6
 """The longest time-out of a connection. A socket refuses one of 300 years."""
 _UNKNOWN = re.compile(r"unexpected keyword argument '(\w+)'")
 _PORT = re.compile(r":\d*$")
-_CELERYS_NAME = re.compile(r"(?<=[?&]ssl_cert_reqs=)CERT_(?:NONE|OPTIONAL|REQUIRED)\b")
-"""What Celery calls none, optional and required in a URL."""
+_CELERYS_NAME = re.compile(r"(?<=ssl_cert_reqs=)CERT_(?:NONE|OPTIONAL|REQUIRED)\b")
+"""What Celery calls none, optional and required in a URL, also of Sentinels."""
 _SAFE = re.compile(
     r"Invalid value for '\w+'|Port out of range|Invalid SSL Certificate|Invalid IPv6 URL$"
 )
@@ -125,8 +126,9 @@ def client_at(url: str, tag: str = "") -> redis.Redis:
         client = _client(url, tag)
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
-        _check_timeouts(pool.connection_kwargs)
-        _check_files(pool.connection_kwargs)
+        _check_options(pool.connection_kwargs)
+        if isinstance(finder := pool.connection_kwargs.get("finder"), Sentinels):
+            _check_options(finder.options, OF_SENTINELS)
         _check_hosts(url)
     except ConfigurationError:
         raise
@@ -159,20 +161,19 @@ def _check_hosts(url: str) -> None:
         unquote(_PORT.sub("", host)).encode("idna")  # as a look-up does
 
 
-def _check_timeouts(options: dict[str, Any]) -> None:
+def _check_options(options: Mapping[str, Any], prefix: str = "") -> None:
+    """Raise ConfigurationError for time-outs and certificates that no connection could have.
+
+    Else each connect fails as in an outage, with an error that does not name the option.
+    ``prefix``: of their names in the URL.
+    """
     for name in TIMEOUTS:
         seconds = options.get(name)
         if seconds is not None and not 0 < seconds < MOST_SECONDS:
             raise ConfigurationError(
-                f"option {name!r} of the URL must be a number of seconds above 0, not {seconds}"
+                f"option {prefix + name!r} of the URL must be a number of seconds above 0, "
+                f"not {seconds}"
             )
-
-
-def _check_files(options: dict[str, Any]) -> None:
-    """Raise ConfigurationError for certificates that no connection could load.
-
-    Else each connect fails as in an outage, with an error that does not name the file.
-    """
     load_own = partial(ssl.SSLContext.load_cert_chain, password=options.get("ssl_password"))
     loads: dict[tuple[str, str], Callable[[ssl.SSLContext, Any, Any], object]] = {
         ("ssl_ca_certs", "ssl_ca_path"): ssl.SSLContext.load_verify_locations,
@@ -184,7 +185,7 @@ def _check_files(options: dict[str, Any]) -> None:
             if given:
                 load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), *map(given.get, names))
         except (OSError, TypeError) as error:
-            shown = ", ".join(f"{name}={path}" for name, path in given.items())
+            shown = ", ".join(f"{prefix}{name}={path}" for name, path in given.items())
             raise ConfigurationError(f"the URL's {shown} cannot be loaded: {error}") from None
 
 

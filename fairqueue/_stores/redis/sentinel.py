@@ -12,6 +12,7 @@ from redis.connection import parse_url
 from redis.sentinel import MasterNotFoundError, Sentinel
 
 from fairqueue._settings import mask_password
+from fairqueue._settings.parsing import boolean
 from fairqueue._stores.redis.looking import Address, asking_options, load_credentials, pool_of
 from fairqueue.errors import ConfigurationError
 
@@ -22,7 +23,6 @@ ENCODED = "in a user or password '/', '?', '#', ',' and '@' must be percent-enco
 DEFAULT_PORT = 26379
 OPTION = "sentinel_"
 """Prefix of options of connections to Sentinels in a URL's query."""
-_YES = {"1", "true", "yes", "on"}
 
 
 class Place(NamedTuple):
@@ -111,9 +111,12 @@ class Sentinels:
     def __init__(self, place: Place, options: Mapping[str, Any]) -> None:
         self._hosts, self._place = list(place.hosts), place
         self.configured = f"{place.service} of {sorted(place.hosts)}"
-        self._options = {**asking_options(), **options}
+        self.options = {**asking_options(), **options}
+        """Those of connections to them."""
         self._named: Address | None = None
-        Sentinel(self._hosts, 0, self._options)  # else the first call would find out
+        for one in Sentinel(self._hosts, 0, self.options).sentinels:
+            pool = one.connection_pool
+            pool.connection_class(**pool.connection_kwargs)  # else the first call would find out
 
     def known(self) -> Address | None:
         """Return the primary that was named last, unless it was doubted since."""
@@ -145,7 +148,7 @@ class Sentinels:
 
     def _ask(self, host: Address) -> Address:
         service = self._place.service
-        one = Sentinel([host], self._place.min_others, self._options)
+        one = Sentinel([host], self._place.min_others, self.options)
         client: Any = one.sentinels[0]
         try:  # not by its discover_master, which does not say why a Sentinel cannot be reached
             state = client.sentinel_masters().get(service)
@@ -186,5 +189,8 @@ def _parsed(url: str) -> dict[str, Any]:
 def _sentinel_options(pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     options = _parsed(f"redis://sentinels?{urlencode(pairs)}")
     if "ssl" in options:
-        options["ssl"] = str(options["ssl"]).lower() in _YES
+        try:
+            options["ssl"] = boolean(options["ssl"])
+        except ValueError:
+            raise ConfigurationError("sentinel_ssl must be true or false") from None
     return options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -130,6 +131,8 @@ def _is_of_one_sentinel(name: str) -> bool:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, ssl.VerifyMode):
+        return value.name  # CERT_NONE, as Celery has it in URLs
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

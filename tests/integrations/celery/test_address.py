@@ -144,7 +144,7 @@ def test_the_address_of_sentinels(url: str, core: str) -> None:
 
 def test_the_options_of_sentinels() -> None:
     """Celery's own names, and those in a URL, become those of the core's URL."""
-    kwargs = {"password": "p", "ssl": True}
+    kwargs = {"password": "p", "ssl": True, "ssl_cert_reqs": ssl.CERT_NONE}
     given = {"master_name": "svc", "sentinel_kwargs": kwargs, "min_other_sentinels": 1}
     settings, of_kombu = split_options(
         {**given, "lease_seconds": 5}, {"sentinel_username": "u"}, of_sentinels=True
@@ -155,6 +155,7 @@ def test_the_options_of_sentinels() -> None:
         "min_other_sentinels": "1",
         "sentinel_password": "p",
         "sentinel_ssl": "true",
+        "sentinel_ssl_cert_reqs": "CERT_NONE",
         "sentinel_username": "u",
     }
 
