@@ -20,7 +20,7 @@ _STRAY_AT = re.compile(r"[^/?#]*[/?#].*@", re.DOTALL)
 _SCHEME = re.compile(r"(?:--[\w-]+=)?[\w.+-]+://")
 _USER = re.compile(r"[\w.+-]*")
 _SECRET_OPTION = re.compile(
-    r"([?&;][^=&]*(?:pass|pwd|secret|token|auth)[^=&]*=)[^&]*(?:&[^=&]*(?=&|$))*", re.IGNORECASE
+    r"([?&;][^=&]*(?:pas|pwd|secret|token|auth)[^=&]*=)[^&]*(?:&[^=&]*(?=&|$))*", re.IGNORECASE
 )
 
 

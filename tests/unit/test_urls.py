@@ -28,6 +28,7 @@ from fairqueue._settings import mask_password, split_settings
         ("redis://h/0?password=sec;ret&db=1", "redis://h/0?password=**&db=1"),
         ("redis://h/0?password=sec@ret&db=1", "redis://**@**&db=1"),
         ("worker@host", "worker@host"),
+        ("redis://h/0?pasword=secret&db=1", "redis://h/0?pasword=**&db=1"),
         ("redis://h/0?password=secret&db=1", "redis://h/0?password=**&db=1"),
         ("redis://h/0?db=1&pass_wd=secret", "redis://h/0?db=1&pass_wd=**"),
         ("unix://:secret@/run/redis.sock", "unix://:**@/run/redis.sock"),
