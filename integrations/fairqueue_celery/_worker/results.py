@@ -18,15 +18,13 @@ from celery.backends.base import Backend
 
 from fairqueue.adapters import Throttle, running_job
 from fairqueue_celery._consume import pool
+from fairqueue_celery._consume.shared_memory import runs
 from fairqueue_celery._publish.batch import give_back
 from fairqueue_celery._publish.call import published_here
 
 logger = logging.getLogger("fairqueue_celery.task")
 
 RETRY_SECONDS = 0.5
-SHORTEST_CLAIM_SECONDS = 5.0
-"""Celery 5.7 refuses a second count of the last part so long, or for twice the join's limit."""
-
 WRAPPED = "_fairqueue_waits"
 
 _given_up: set[type[Any]] = set()
@@ -46,7 +44,7 @@ def wait_for_results() -> None:
             if running_job() is None:  # nothing else may stand still
                 raise
             act = functools.partial(store, self, task_id, *args, request=request, **more)
-            return _again(self, request, act, error, published_here(), RETRY_SECONDS)
+            return _again(self, request, act, error, published_here())
         if _given_up:
             _given_up.discard(type(self))
         return done
@@ -59,20 +57,52 @@ def wait_for_counts(backend: Any) -> None:
     if WRAPPED in vars(backend):
         return
     setattr(backend, WRAPPED, True)
-    claim_seconds = max(
-        SHORTEST_CLAIM_SECONDS, 2 * (backend.app.conf.result_chord_join_timeout or 0)
-    )
     count = backend.on_chord_part_return
 
     @functools.wraps(count)
     def on_chord_part_return(request: Any, *args: Any, **options: Any) -> Any:
-        act, published = functools.partial(count, request, *args, **options), published_here()
+        act = functools.partial(_counted, functools.partial(count, request, *args, **options))
+        repeat, published = functools.partial(_repeat, backend, request, act), published_here()
         try:
-            return act()
+            return repeat() if (request.delivery_info or {}).get("redelivered") else act()
         except Exception as error:  # noqa: BLE001 - raised again, unless it passes
-            return _again(backend, request, act, error, published, claim_seconds + 1)
+            return _again(backend, request, repeat, error, published)
 
     backend.on_chord_part_return = on_chord_part_return
+
+
+def _counted(count: Callable[[], Any]) -> Any:
+    """Count a part, with or without a lease: the backend has one run publish the body.
+
+    If that run were refused or stopped meanwhile, no other would publish it.
+    """
+    job = running_job()
+    if job is None or not job.redeliverable:
+        return count()
+    runs.result_is_stored(job.fence)
+    job.redeliverable = False
+    try:
+        return count()
+    finally:
+        job.redeliverable = True
+
+
+def _repeat(backend: Any, request: Any, count: Callable[[], Any]) -> Any:
+    """Count a part that may be counted already, also after the claim of a run that has died.
+
+    With Celery 5.7 and Redis, the count that completes a chord claims to publish the body, and
+    others are refused that until the body is published or the claim expires.
+    """
+    done = count()
+    if not hasattr(type(backend), "_chord_part_return_script"):
+        return done
+    claim = backend.get_key_for_group(request.group, ".c")
+    while backend.client.get(claim) not in {None, b"done"}:
+        if pool.is_told_to_stop():
+            give_back("the body of its chord is claimed, and not published", TimeoutError())
+            return done
+        time.sleep(RETRY_SECONDS)
+    return count()
 
 
 def _again(
@@ -81,7 +111,6 @@ def _again(
     act: Callable[[], Any],
     error: Exception,
     published: int,
-    pause_seconds: float,
 ) -> Any:
     """Do it again while the backend is away, unless more than this was published in it."""
     throttle, began = Throttle(), time.monotonic()
@@ -100,7 +129,7 @@ def _again(
                 getattr(request, "id", None),
                 error,
             )
-        time.sleep(pause_seconds)
+        time.sleep(RETRY_SECONDS)
         try:
             return act()
         except Exception as newer:  # noqa: BLE001 - the last is raised

@@ -96,9 +96,11 @@ def results() -> Iterator[EmbeddedServer]:
         yield server
 
 
-def _apply(shop: Any, results: EmbeddedServer, task: str, *options: str) -> Any:
+def _apply(
+    shop: Any, results: EmbeddedServer, task: str, *options: str, lease_seconds: int = 20
+) -> Any:
     """Apply a chord of two parts to a new worker; return its result when the last part runs."""
-    url = shop.url(lease_seconds=20)
+    url = shop.url(lease_seconds=lease_seconds)
     _results_at(shop, results, 1)
     shop.worker(*options, url=url).ready()
     publisher = shop.publisher(url, **shop.config)
@@ -140,11 +142,42 @@ def test_the_body_of_a_chord_is_published_once(
     assert result.get(timeout=10) == 3
 
 
+@pytest.mark.parametrize(
+    ("pool", "signalled"),
+    [("prefork", ""), ("gevent", ""), ("threads", "SIGSTOP"), ("threads", "SIGKILL")],
+)
+def test_the_body_of_a_chord_comes_though_the_last_part_lost_its_lease(
+    results: EmbeddedServer, own_shop: Any, pool: str, signalled: str
+) -> None:
+    """Its count has claimed the publish: until that expires, no other run of the part does it."""
+    shop, lease_seconds = own_shop, 2
+    url = shop.url(lease_seconds=lease_seconds)
+    result = _apply(shop, results, "work_late", "-P", pool, "-c", "2", lease_seconds=lease_seconds)
+    worker = shop.workers[0]
+    shop._server.kill()
+    wait_for(lambda: "is not stored yet" in worker.log.read_text())
+    if signalled:
+        os.kill(worker.pid, getattr(signal, signalled))
+        shop._server.start()
+        shop.worker("-P", pool, "-c", "2", url=url).ready()
+        shop.ledger.wait("end", 3)
+        if signalled == "SIGSTOP":
+            time.sleep(1.0)  # the other run has looked who is to publish it
+            os.kill(worker.pid, signal.SIGCONT)
+    else:
+        time.sleep(2 * lease_seconds)
+        shop._server.start()
+
+    assert result.get(timeout=30) == 3
+    assert len(shop.ledger.lines("sum")) == 1
+
+
 def _results_at(shop: Any, results: EmbeddedServer, tries: int) -> None:
     """Keep results on a server of their own; Celery tries to write there for ``tries`` seconds."""
     shop.config = {
         "result_backend": results.url.replace("unix://", "redis+socket://"),
         "result_backend_transport_options": {"retry_policy": {"max_retries": tries}},
+        "task_publish_retry": False,  # else a chord's body is claimed for longer
     }
 
 
