@@ -23,7 +23,7 @@ from fairqueue_celery._channel.broker import Broker
 from fairqueue_celery._channel.queue_kinds import exchange_type
 from fairqueue_celery._consume.held_lease import HeldLease, Verdict
 from fairqueue_celery._consume.malformed import MALFORMED, reject_malformed
-from fairqueue_celery._consume.pool import worker_on
+from fairqueue_celery._consume.pool import has_taken, worker_on
 from fairqueue_celery._publish.batch import SENT, follows_publish
 from fairqueue_celery._publish.publish import is_task, next_delivery_tag, publish, seconds_until
 from fairqueue_celery._publish.revoke import withdraw_revoked
@@ -251,11 +251,12 @@ class TaskQueues(virtual.Channel):
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001
         except Exception as error:
-            is_of_script = raw is not None and worker_on(self.connection) is None  # a callback's
+            is_callbacks = raw is not None and worker_on(self.connection) is None  # a script
+            is_callbacks |= has_taken(held.request)  # the autoscaler's, or of another callback
             is_decided = held.started is not None or held.settled or held.verdict is not None
             is_outage = isinstance(error, self.connection.connection_errors)  # or a KeyError
             is_unread = held.request is None and not is_outage
-            if is_of_script or is_decided or not (is_unread or isinstance(error, MALFORMED)):
+            if is_callbacks or is_decided or not (is_unread or isinstance(error, MALFORMED)):
                 raise
             reject_malformed(leases, held, error)
 

@@ -46,6 +46,12 @@ def is_told_to_stop() -> bool:
     return any(how is not None and how is not False for how in told)
 
 
+def has_taken(request: Any) -> bool:
+    """Whether the worker in this process has read this request, and taken it for its pool."""
+    state: Any = sys.modules.get("celery.worker.state")
+    return state is not None and request in state.reserved_requests
+
+
 def worker_of(channel: Any) -> Any:
     """The worker that takes its tasks over this channel, or None."""
     controller = worker_on(channel.connection)

@@ -119,3 +119,16 @@ def test_no_message_brings_a_worker_down(shop: Any, pool: str) -> None:
     assert all(reason and len(reason) <= 500 for reason in reasons)
     assert len(reasons) > len(payloads) / 4
     assert {reason.partition(":")[0] for reason in reasons} >= REASONS
+
+
+def test_what_the_worker_does_wrong_makes_no_dead_letter(shop: Any) -> None:
+    """Threads cannot be scaled: Celery ends such a worker, and its jobs stay."""
+    worker = shop.worker("-P", "threads", "--autoscale", "3,1", url=shop.url()).ready()
+    for n in range(6):
+        shop.publisher().send("work", n, workspace="ada", kwargs={"seconds": 0.5})
+
+    assert worker.process.wait(20) != 0
+    assert "has no attribute 'grow'" in worker.log.read_text()
+    row = shop.row("ada")
+    assert (row.running, row.dead) == (0, 0)
+    assert row.waiting >= 4
