@@ -51,6 +51,18 @@ def end_run(held: HeldLease, pool: Any, *, abort_lost: bool) -> None:
     request = held.request
     if request is None or held.ended or runs.is_over(held.fence):
         return
+    if not pool.is_green:
+        _end_now(held, pool, abort_lost=abort_lost)
+        return
+    # What is left of this greenlet's last wait may resume it while it kills. With eventlet the
+    # switch that was to do so would then end a later wait, and with that the worker.
+    killer = threading.Thread(target=_end_now, args=(held, pool), kwargs={"abort_lost": abort_lost})
+    killer.start()
+    killer.join()
+
+
+def _end_now(held: HeldLease, pool: Any, *, abort_lost: bool) -> None:
+    request = held.request
     try:
         if held.cancelled:
             logger.warning("stopping %s: it was cancelled", request)
