@@ -148,6 +148,7 @@ class Moves(RuleBasedStateMachine):
         self.model = Model(self.clock())
         self.accounts = Accounts()
         self.numbers: dict[str, int] = defaultdict(int)
+        self.numbered: dict[str, float] = {}
         self.last_claim: dict[str, tuple[dict[str, Any], tuple[Lease, ...]]] = {}
         self.seen: list[Lease] = []
         self.published: list[Job] = []
@@ -174,8 +175,13 @@ class Moves(RuleBasedStateMachine):
     def number(self, owner: str) -> int:
         """Return the owner's next number."""
         self.numbers[owner] += 1
+        self.numbered[owner] = self.model.now
         self.last_claim.pop(owner, None)
         return self.numbers[owner]
+
+    def _is_kept(self, owner: str) -> bool:
+        """Whether the store surely has the owner's last number: it keeps it for ten leases."""
+        return self.model.now - self.numbered[owner] < 9 * LEASE_SECONDS[owner]
 
     def fences(self, data: st.DataObject, owner: str, most: int = 4) -> list[int]:
         """Draw some fences, those that the owner holds first, each once."""
@@ -484,11 +490,12 @@ class Moves(RuleBasedStateMachine):
             waiter.close()
         self._claim(owner, queues, 1, [])
 
-    @precondition(lambda self: self.last_claim)
+    @precondition(lambda self: any(map(self._is_kept, self.last_claim)))
     @rule(data=st.data())
     def claim_again(self, data: st.DataObject) -> None:
         """Repeat a claim: the same number returns the same leases without the ended ones."""
-        call, leases = self.last_claim[data.draw(st.sampled_from(sorted(self.last_claim)))]
+        owners = sorted(filter(self._is_kept, self.last_claim))
+        call, leases = self.last_claim[data.draw(st.sampled_from(owners))]
         again = self.both(lambda store: _plain(store.claim(**call))).leases
         living = [lease.fence for lease in leases if lease.fence in self.model.leases]
         assert [lease.fence for lease in again] == living
@@ -496,7 +503,7 @@ class Moves(RuleBasedStateMachine):
     @rule(owner=OWNERS)
     def claim_late(self, owner: str) -> None:
         """Claim with a number below the last one, which is refused."""
-        if self.numbers[owner] < LATE:
+        if self.numbers[owner] < LATE or not self._is_kept(owner):
             return
         call = {"owner": owner, "number": self.numbers[owner] - 1, "queues": ["q1"], "n": 3}
         call |= {"lease_seconds": LEASE_SECONDS[owner], "max_deliveries": 1}
