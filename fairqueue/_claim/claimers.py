@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,9 +18,8 @@ from fairqueue._settings import Settings
 from fairqueue._shards.order import EmptyShards, ShardOrder
 from fairqueue._shards.placement import shard_of_fence
 from fairqueue._stores import replies
-from fairqueue._stores.breaker import CircuitBreaker
+from fairqueue._stores.breaker import PATIENCE_SECONDS, CircuitBreaker
 from fairqueue._stores.sharded import ShardedStore
-from fairqueue._stores.sharded.asking import Errors, answers
 from fairqueue._stores.store import Store, StoreBase
 from fairqueue._stores.waiter import Waiter
 from fairqueue._types import Claimed, Ending, Finish, Renewed
@@ -348,12 +347,23 @@ class Claimers:
 
         Without that, a job that its claim acked early would be lost.
         """
-        shards, errors = {shard.store: shard for shard in self._shards}, Errors()
-        list(answers(shards, lambda store: shards[store].repeat(), errors))
+        silent = set[str]()
+        self._try_each(Claimer.repeat, silent)
         untold = self._results.old + self._results.leases
         self._owe(replies.released(lease.fence) for lease in untold)
         self._results.old = self._results.leases = ()
-        list(answers(shards, lambda store: shards[store].finish(), errors))
+        self._try_each(Claimer.finish, silent)
+
+    def _try_each(self, act: Callable[[Claimer], None], silent: set[str]) -> None:
+        """Do this with each shard; the shards of a silent server would wait one after the other."""
+        for shard in self._shards:
+            server, began = shard.store.engine.server, time.monotonic()
+            if server not in silent:
+                try:
+                    act(shard)
+                except FairQueueError:
+                    if time.monotonic() - began >= PATIENCE_SECONDS:
+                        silent.add(server)
 
     def renew(self, store: StoreBase, progress: Sequence[tuple[int, float]], owner: str) -> Renewed:
         """Renew leases, also those of pending ends, and the permits of their jobs.
@@ -364,11 +374,14 @@ class Claimers:
         if owner != self._owner.name:
             return store.renew(progress, owner=owner, lease_seconds=seconds)
         with self._permits.renewing(fence for fence, _ in progress) as running:
-            leases, renewed = [*progress, *self.pending()], Renewed(frozenset())
+            leases = [*progress, *self.pending()]
             try:
                 renewed = store.renew(leases, owner=owner, lease_seconds=seconds)
-            finally:  # the homes of limits may answer where the shards of all these jobs do not
-                self._permits.renewed(store, running, renewed)
+            except FairQueueError:
+                if self._store.servers > 1:  # that with the home of a limit may answer
+                    self._permits.renewed(store, running, Renewed(frozenset()))
+                raise
+            self._permits.renewed(store, running, renewed)
         there = [each for each in store.shards if each.engine.breaker.seconds_left <= 0]
         self.presence.with_renewal(there, owner)
         return renewed

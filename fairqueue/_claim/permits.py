@@ -63,7 +63,7 @@ class Permits:
         """Limits and permits that their homes may have given, but no job uses: freed with the next
         call. Any thread adds to it, at any time."""
         self._freed: list[tuple[str, str]] = []
-        """Those freed since a renewal began, which may have put them back."""
+        """Those freed during a renewal, which may have put them back: they are freed again."""
         self._alone_until: dict[str, float] = {}
         """By limit: until when no other owner is believed to wait for it."""
         self._refusals: dict[str, _Refusal] = {}
@@ -214,16 +214,18 @@ class Permits:
         freed = [(of.limit, permit) for of in changes for permit in of.freed]
         taken = [(of.limit, permit) for of in changes for permit in of.taken]
         self._doubtful += freed + taken
-        if self._renewals:
-            self._freed += [(limit, each.removeprefix(UNUSED)) for limit, each in doubtful + freed]
+        is_renewing = bool(self._renewals)
         try:
             told = self._store.shards[home].permits(sent, seconds=self._seconds)
         except Exception as error:  # noqa: BLE001 - jobs without such a limit go on
             self._failed(error)
-            if not getattr(error, "may_be_stored", True):
+            if not getattr(error, "may_be_stored", False):
                 self._settle(taken)
             return []
         self._settle(doubtful + freed + taken)
+        if is_renewing:
+            again = self._freed if self._renewals else self._doubtful
+            again += [(limit, each.removeprefix(UNUSED)) for limit, each in doubtful + freed]
         now = monotonic()
         for change, one in zip(sent, told, strict=True):
             self._fresh[change.limit] += change.taken[: one.taken]
@@ -268,8 +270,8 @@ class Permits:
             yield running
         finally:
             del self._renewals[id(running)]
-            while self._freed:
-                self._doubtful.append(self._freed.pop())
+            freed, self._freed = self._freed, []
+            self._doubtful += freed
 
     def renewed(self, store: StoreBase, running: set[int], renewed: Renewed) -> None:
         """Renew the permits of running jobs whose leases were; failures are retried next time.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from fairqueue._settings import parsing, problems
 from fairqueue._settings.fields import ByName, Field, read
-from fairqueue._settings.parsing import boolean, count, number, one_of, optional
+from fairqueue._settings.parsing import boolean, count, number, one_of, optional, resolved
 from fairqueue._types import Limits, StoredLimits
 from fairqueue._validation import check_app, check_name, check_namespace
 
@@ -171,7 +171,7 @@ class Settings:
         "until the store answers, or run it 'inline'",
     )
     buffer_path: Path | None = setting(
-        optional(lambda path: Path(path).absolute()),  # the working directory may go
+        optional(resolved),
         "directory for buffered jobs, on a disk that outlives the process",
     )
     buffer_jobs: int = setting(

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 Read = Callable[[Any], Any]
@@ -39,6 +40,14 @@ def optional(read: Read) -> Read:
         return None if is_none else read(value)
 
     return read_or_none
+
+
+def resolved(value: Any) -> Path:
+    """Read a path, which stays where it is if the working directory or a link changes."""
+    try:
+        return Path(value).resolve()
+    except OSError as error:
+        raise ValueError("there is no working directory") from error
 
 
 def number(least: float, most: float = math.inf, *, above: bool = False) -> Read:

@@ -92,8 +92,6 @@ class Engine(ABC):
         self._breaker = CircuitBreaker()
         self.is_probe = False
         """Set for a probe."""
-        self.was_let_in = False
-        """Set once the server has accepted the login."""
         self.is_one_of_several = False
         """Set if other shards are on other servers: then only publishes wait for this one."""
         self.is_hurried = False

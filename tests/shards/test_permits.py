@@ -13,7 +13,7 @@ import pytest
 
 from fairqueue import Lease, Limits, Settings
 from fairqueue._background import failures
-from fairqueue._claim import permits
+from fairqueue._claim import claimers, permits
 from fairqueue._claim.claimers import Claimers
 from fairqueue._claim.permits import LIFE
 from fairqueue._shards import order as shard_order
@@ -326,6 +326,7 @@ def test_jobs_whose_shards_are_all_away_count(
     fleet.store.set_limits("total", "", Limits(concurrency=2))
     fleet.publish(2, shard=HOME - 1)
     process, other = fleet.process(), fleet.process()
+    process.store.servers = SHARDS
     assert process.start() == 2
     fleet.publish(1, shard=HOME)
     monkeypatch.setattr(Store, "renew", _is_away)
@@ -398,8 +399,12 @@ def test_a_claim_that_was_interrupted_leaves_no_permit_behind(
     assert fleet.permits("total:") == 0
 
 
-def test_a_close_asks_a_silent_server_once(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of its shards would wait for the same time-out."""
+@pytest.mark.parametrize(("patience_seconds", "calls"), [(0.0, 1), (60.0, 2 * SHARDS)])
+def test_a_close_waits_for_a_silent_server_once(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, patience_seconds: float, calls: int
+) -> None:
+    """Each of its shards would wait for a time-out. One that fails at once is asked by each."""
+    monkeypatch.setattr(claimers, "PATIENCE_SECONDS", patience_seconds)
     fleet.publish(1)
     process, asked = fleet.process(), list[int]()
     process.start()
@@ -413,7 +418,7 @@ def test_a_close_asks_a_silent_server_once(fleet: Fleet, monkeypatch: pytest.Mon
         process.claimers.ack([Finish(each.fence) for each in process.running])
     asked.clear()
     process.claimers.close()
-    assert len(asked) == 1
+    assert len(asked) == calls
 
 
 def test_a_home_that_comes_back_waits_for_renewals(fleet: Fleet) -> None:

@@ -76,6 +76,8 @@ class Wire:
         """Those of the client that see calls, while a library traces them."""
         self.lacks_replicas = False
         """Whether too few replicas confirmed its last write."""
+        self.was_let_in = False
+        """Whether the server has accepted its login."""
         self._begin()
 
     def _begin(self) -> None:

@@ -90,7 +90,7 @@ class RedisEngine(Engine):
             self._note(error)
             if is_last and isinstance(error, TooFewReplicas):
                 return self._run(operation, values)  # its number makes it the same call
-            raise_told(error, was_let_in=self.was_let_in)
+            raise_told(error, was_let_in=self.wire.was_let_in)
 
     def _new_call(self, operation: str, confirmation: Confirmation | None = None) -> OperationCall:
         return OperationCall(self.delivery, operation, self.keys.declared(), confirmation)
@@ -185,7 +185,7 @@ class RedisEngine(Engine):
         except StoreUnavailable:  # a replica: its connections work, so they would stay
             doubt_server(self.client.connection_pool)
             raise
-        self.was_let_in = True
+        self.wire.was_let_in = True
         for danger in dangers:
             if strict and danger.level is Level.PROBLEM:
                 raise UnsafeServer(danger.text)
@@ -241,7 +241,7 @@ class RedisEngine(Engine):
         """Guard calls over the client's own pool, which keeps a connection after any answer."""
         self.refuse_if_silent()
         try:
-            with translated_redis_errors(was_let_in=self.was_let_in):
+            with translated_redis_errors(was_let_in=self.wire.was_let_in):
                 yield
         except StoreUnavailable as error:
             if isinstance(error.__cause__, redis.RedisError):
@@ -262,7 +262,7 @@ class RedisEngine(Engine):
             shard=self.shard,
             beside=other,
         )
-        cloned.was_let_in = self.was_let_in
+        cloned.wire.was_let_in = self.wire.was_let_in
         return cloned
 
     def _other_client(self, timeout_seconds: float | None) -> redis.Redis:

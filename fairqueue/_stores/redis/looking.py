@@ -9,6 +9,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from fairqueue._settings import mask_password
 from fairqueue._stores.breaker import ASK_SECONDS, CircuitBreaker, breaker_at
 from fairqueue._stores.redis.errors import (
     SlotMoved,
@@ -50,7 +51,7 @@ def load_credentials(options: dict[str, Any]) -> dict[str, Any]:
         except ConfigurationError:
             raise
         except Exception as error:
-            told = f"{CREDENTIALS} {name!r} cannot be made: {error!r}"
+            told = f"{CREDENTIALS} {name!r} cannot be made: {mask_password(repr(error))}"
             raise ConfigurationError(told) from error
         if not isinstance(provider, redis.CredentialProvider):
             raise ConfigurationError(f"{CREDENTIALS} {name!r} is no redis.CredentialProvider")

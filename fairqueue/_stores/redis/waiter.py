@@ -130,7 +130,7 @@ class RedisWaiter(Waiter):
     def _dropping(self) -> Iterator[None]:
         """Drop a connection that failed, and raise our own error."""
         try:
-            with translated_redis_errors(was_let_in=self._engine.was_let_in):
+            with translated_redis_errors(was_let_in=self._wire.was_let_in):
                 yield
         except BaseException:
             self._drop()
