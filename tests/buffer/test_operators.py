@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 
 from fairqueue import FairQueue, StoreUnavailable
 from fairqueue.buffer import outages
-from fairqueue.cli import buffer
 from fairqueue.metrics import process_collector
 from fairqueue.testing import EmbeddedServer
 from tests.buffer.conftest import drained
@@ -67,7 +66,7 @@ def test_the_files_of_many_ended_processes_are_taken_some_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One that held all of them open would run out of descriptors. Each has its turn."""
-    for module in (outages, buffer):
+    for module in (outages, import_module("fairqueue.cli.buffer")):
         monkeypatch.setattr(module, "MOST_ADOPTED", 2)
     server.kill()
     for _ in range(5):

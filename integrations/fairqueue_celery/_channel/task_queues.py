@@ -251,6 +251,8 @@ class TaskQueues(virtual.Channel):
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001
         except Exception as error:
+            if isinstance(error, KeyError) and has_taken(held.request):  # else a lost connection
+                raise RuntimeError(f"a callback of this worker raised {error!r}") from error
             is_callbacks = raw is not None and worker_on(self.connection) is None  # a script
             is_callbacks |= has_taken(held.request)  # the autoscaler's, or of another callback
             is_decided = held.started is not None or held.settled or held.verdict is not None

@@ -26,6 +26,8 @@ logger = logging.getLogger("fairqueue_celery.task")
 
 RETRY_SECONDS = 0.5
 WRAPPED = "_fairqueue_waits"
+SETTLED = (None, b"done", "done")
+"""What Celery's claim to publish a chord's body says when none is under way."""
 
 _given_up: set[type[Any]] = set()
 """The kinds of backends that were away for too long, and have stored nothing since."""
@@ -61,8 +63,11 @@ def wait_for_counts(backend: Any) -> None:
 
     @functools.wraps(count)
     def on_chord_part_return(request: Any, *args: Any, **options: Any) -> Any:
-        act = functools.partial(_counted, functools.partial(count, request, *args, **options))
-        repeat, published = functools.partial(_repeat, backend, request, act), published_here()
+        act = repeat = functools.partial(count, request, *args, **options)
+        if hasattr(type(backend), "_chord_part_return_script"):  # Celery 5.7 with Redis
+            act = functools.partial(_counted, act)
+            repeat = functools.partial(_repeat, backend, request, act)
+        published = published_here()
         try:
             return repeat() if (request.delivery_info or {}).get("redelivered") else act()
         except Exception as error:  # noqa: BLE001 - raised again, unless it passes
@@ -72,9 +77,10 @@ def wait_for_counts(backend: Any) -> None:
 
 
 def _counted(count: Callable[[], Any]) -> Any:
-    """Count a part, with or without a lease: the backend has one run publish the body.
+    """Count a part, with or without a lease: the backend lets one run publish the body.
 
-    If that run were refused or stopped meanwhile, no other would publish it.
+    If that run were refused or stopped meanwhile, no other would publish it. One that stands still
+    for longer than its claim may publish it again.
     """
     job = running_job()
     if job is None or not job.redeliverable:
@@ -90,14 +96,14 @@ def _counted(count: Callable[[], Any]) -> Any:
 def _repeat(backend: Any, request: Any, count: Callable[[], Any]) -> Any:
     """Count a part that may be counted already, also after the claim of a run that has died.
 
-    With Celery 5.7 and Redis, the count that completes a chord claims to publish the body, and
-    others are refused that until the body is published or the claim expires.
+    The count that completes a chord claims to publish the body, and others are refused that until
+    the body is published, the chord has failed, which drops its size, or the claim expires.
     """
-    done = count()
-    if not hasattr(type(backend), "_chord_part_return_script"):
+    published, done = published_here(), count()
+    if published_here() != published:
         return done
-    claim = backend.get_key_for_group(request.group, ".c")
-    while backend.client.get(claim) not in {None, b"done"}:
+    claim, size = (backend.get_key_for_group(request.group, end) for end in (".c", ".s"))
+    while backend.client.get(claim) not in SETTLED and backend.client.exists(size):
         if pool.is_told_to_stop():
             give_back("the body of its chord is claimed, and not published", TimeoutError())
             return done

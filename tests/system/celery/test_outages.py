@@ -11,6 +11,7 @@ from typing import Any
 import celery
 import pytest
 from celery import chord
+from celery.backends.redis import RedisBackend
 
 from fairqueue.testing import EmbeddedServer, embedded_redis
 from tests.redis.proxy import proxy_before
@@ -142,6 +143,10 @@ def test_the_body_of_a_chord_is_published_once(
     assert result.get(timeout=10) == 3
 
 
+@pytest.mark.skipif(
+    not hasattr(RedisBackend, "_chord_part_return_script"),
+    reason="before 5.7 each run that completes a chord publishes its body",
+)
 @pytest.mark.parametrize(
     ("pool", "signalled"),
     [("prefork", ""), ("gevent", ""), ("threads", "SIGSTOP"), ("threads", "SIGKILL")],
