@@ -48,6 +48,7 @@ from fairqueue.adapters import (
 from fairqueue.audit.checks import findings
 from fairqueue.audit.keyspace import Keyspace
 from fairqueue.audit.view import Audit
+from fairqueue.errors import UniqueKeyHeld
 from fairqueue.operate.dead import DeadLetters
 from fairqueue.operate.jobs import signal_running
 from fairqueue.rows import DeadFilter
@@ -309,7 +310,7 @@ class Moves(RuleBasedStateMachine):
     ) -> None:
         """Compare what became of a publish with the model, and note it there."""
         full, known = self.model.full(job), self.model.is_known(job)
-        holder = self.model.holder(job, admission)
+        holder = self.model.holder(job, admission.unique_key)
         if isinstance(done, Exception):
             assert isinstance(done, CapacityExceeded), done
             found = (done.scope, admitted, bool(known))
@@ -325,13 +326,13 @@ class Moves(RuleBasedStateMachine):
         assert not new or admitted or full is None
         if new:
             assert holder is None
-            self.model.hold_key(job, admission)
+            self.model.hold_key(job, admission.unique_key, admission.unique_for)
             if not admitted:
                 self.model.let_in([job])
                 self.model.observe_publish(job)
             has_capacity = bool(self.look().space.of("limits_with", "capacity"))
             self.model.admit(admission.group, has_capacity=has_capacity)
-            self.model.publish(job)
+            self.model.publish(job, admission.unique_key)
             self.published.append(job)
 
     @rule(workspace=WORKSPACES, name=st.sampled_from(["s 1", "s2"]), every=st.integers(1, 40))
@@ -849,9 +850,7 @@ class Moves(RuleBasedStateMachine):
             return
         spacing += next(self.serial) / 4096 if spacing else 0.0
         rate = 1 / spacing if spacing else None
-        done = self.both(
-            lambda store: DeadLetters(lambda: store).replay_all(chosen, per_second=rate)
-        )
+        done = self.both(lambda store: _replayed(store, chosen, rate))
         order = [each.job.id for each in letters]
         assert done == self.model.replay(workspace, job_id, order, spacing)
 
@@ -941,6 +940,14 @@ def _paused(store: Store) -> dict[tuple[str, str], Pause]:
 
 def _why(job_id: str, store: Store) -> Why:
     return operators_of(store).views.why(job_id)
+
+
+def _replayed(store: Store, chosen: DeadFilter, per_second: float | None) -> int | str:
+    """Return how many dead letters were replayed, or of a single one the holder of its key."""
+    try:
+        return DeadLetters(lambda: store).replay_all(chosen, per_second=per_second)
+    except UniqueKeyHeld as error:
+        return error.holder
 
 
 def _plain(claimed: Claimed) -> Claimed:

@@ -42,6 +42,8 @@ class Kept:
     """A job that waits, is scheduled or runs."""
 
     job: Job
+    key: str | None = None
+    """The unique key that it was published with."""
     deliveries: int = 0
     redelivered: bool = False
     expires: float | None = None
@@ -380,9 +382,9 @@ class Model:
                 exceeds = self.full(job, would=True, wanted=wanted) is not None
                 self.observed["publishes", job.workspace] += exceeds
 
-    def publish(self, job: Job) -> None:
+    def publish(self, job: Job, key: str | None = None) -> None:
         """Note that a job was accepted."""
-        kept = Kept(replace(job, delay_seconds=0.0, expires_seconds=None))
+        kept = Kept(replace(job, delay_seconds=0.0, expires_seconds=None), key)
         if job.expires_seconds is not None:
             kept.expires = self.now + job.expires_seconds
         self.jobs[job.queue, job.id] = kept
@@ -391,27 +393,33 @@ class Model:
         else:
             self._push(kept)
 
-    def holder(self, job: Job, admission: Admission) -> str | None:
-        """Return the job that holds the key of this publish."""
-        key = job.workspace, job.task, admission.unique_key or ""
-        if admission.unique_key is None or key not in self.keys:
+    def holder(self, job: Job, key: str | None) -> str | None:
+        """Return the job that holds this key of the job's workspace and task."""
+        of = job.workspace, job.task, key or ""
+        if key is None or of not in self.keys:
             return None
-        held, until = self.keys[key]
+        held, until = self.keys[of]
         alive = (held.queue, held.id) in self.jobs
         if not alive and held.id in self.letters[job.workspace]:
             return None
         counts = alive if until is None else self.now < until
         return held.id if counts else None
 
-    def hold_key(self, job: Job, admission: Admission) -> None:
+    def hold_key(self, job: Job, key: str | None, seconds: float | None) -> None:
         """Note that a job was accepted with a key."""
-        if admission.unique_key is not None:
-            until = None if admission.unique_for is None else self.now + admission.unique_for
-            self.keys[job.workspace, job.task, admission.unique_key] = job, until
+        if key is not None:
+            until = None if seconds is None else self.now + seconds
+            self.keys[job.workspace, job.task, key] = job, until
 
-    def _release_key(self, job: Job) -> None:
-        of = (job.queue, job.id)
-        self.keys = {k: held for k, held in self.keys.items() if (held[0].queue, held[0].id) != of}
+    def _had_key(self, kept: Kept) -> bool:
+        """Return whether a job was the last one to take its key."""
+        of = kept.job.workspace, kept.job.task, kept.key or ""
+        last = self.keys[of][0] if kept.key is not None and of in self.keys else None
+        return last is not None and (last.queue, last.id) == (kept.job.queue, kept.job.id)
+
+    def _release_key(self, kept: Kept) -> None:
+        if self._had_key(kept):
+            del self.keys[kept.job.workspace, kept.job.task, kept.key or ""]
 
     def _push(self, kept: Kept) -> None:
         self.lanes[kept.job.workspace, kept.job.queue][kept.job.priority].append(kept)
@@ -524,20 +532,31 @@ class Model:
 
     def replay(
         self, workspace: str, job_id: str | None, order: Sequence[str], spacing: float
-    ) -> int:
-        """Replay dead letters in the order in which the stores listed them."""
-        chosen = sorted(
-            self._replayable(workspace, job_id), key=lambda kept: order.index(kept.job.id)
-        )
-        for n, kept in enumerate(chosen):
+    ) -> int | str:
+        """Replay dead letters in the order in which the stores listed them; return how many.
+
+        One whose key another job took holds it again while it lives; or it stays dead, if it still
+        is that job's: return that one's id, if no other letter was meant.
+        """
+        replayed = 0
+        chosen = self._replayable(workspace, job_id)
+        for kept in sorted(chosen, key=lambda kept: order.index(kept.job.id)):
+            if not self._had_key(kept):
+                holder = self.holder(kept.job, kept.key)
+                if holder is not None and job_id is not None:
+                    return holder
+                if holder is not None:
+                    continue
+                self.hold_key(kept.job, kept.key, None)
             self._forget(kept)
             kept.deliveries, kept.first_fence, kept.redelivered = 0, None, True
             self.jobs[kept.job.queue, kept.job.id] = kept
-            if n * spacing > 0:
-                self.scheduled.append((self.now + n * spacing, kept))
+            if replayed * spacing > 0:
+                self.scheduled.append((self.now + replayed * spacing, kept))
             else:
                 self._push(kept)
-        return len(chosen)
+            replayed += 1
+        return replayed
 
     def purge_dead(self, workspace: str, job_id: str | None) -> int:
         """Drop dead letters."""
@@ -808,7 +827,7 @@ class Model:
 
         taken = self._take_waiting(is_meant)
         for kept in taken:
-            self._release_key(kept.job)
+            self._release_key(kept)
             if cancelled:
                 self._leave_notice(kept)
         return len(taken)
@@ -817,14 +836,14 @@ class Model:
         """Remove one waiting job; return its id."""
         found = self._take_waiting(lambda kept: (kept.job.id, kept.job.queue) == (job_id, queue))
         for kept in found:
-            self._release_key(kept.job)
+            self._release_key(kept)
             self._leave_notice(kept)
         return found[0].job.id if found else None
 
     def cancel(self, job_id: str) -> Cancelled:
         """Cancel one job, waiting or running."""
         for kept in self._take_waiting(lambda kept: kept.job.id == job_id):
-            self._release_key(kept.job)
+            self._release_key(kept)
             self._leave_notice(kept)
             return Cancelled.REMOVED
         for held in self.leases.values():

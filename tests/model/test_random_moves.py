@@ -90,6 +90,33 @@ def test_a_group_that_comes_and_goes_while_a_job_runs(redis_client: redis.Redis)
     play.teardown()
 
 
+@pytest.mark.usefixtures("_no_jitter")
+def test_dead_letters_whose_key_another_job_took(redis_client: redis.Redis) -> None:
+    """They stay dead while that one holds it; the first that comes back holds it, and no other."""
+    play = Moves(redis_client, "t")
+
+    def publish(expires: float | None = None, seconds: float | None = None) -> None:
+        job = Job("", "a", "q1", "t1", b"", expires_seconds=expires)
+        play.publish([(job, Admission(unique_key="k", unique_for=seconds))])
+        play.reap()
+        play.engines_and_model_agree()
+
+    def replay(*, one: bool) -> int:
+        play.replay_or_drop("a", one=one, drop=False, spacing=1.0)
+        play.engines_and_model_agree()
+        return len(play.model.letters["a"])
+
+    play.begin(fairness="time", default=Limits(), enforced=True)
+    for seconds in (0.5, None):
+        publish(expires=0.0, seconds=seconds)
+    publish()
+    assert [replay(one=one) for one in (True, False)] == [2, 2]
+    play.purge_task("t1", "q1")
+    assert [replay(one=one) for one in (False, True)] == [1, 1]
+    publish(seconds=30.0)
+    play.teardown()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("_no_jitter")
