@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from fairqueue import Job, Limits
@@ -114,6 +115,17 @@ def test_dead_letters_whose_key_another_job_took(redis_client: redis.Redis) -> N
     play.purge_task("t1", "q1")
     assert [replay(one=one) for one in (False, True)] == [1, 1]
     publish(seconds=30.0)
+    play.teardown()
+
+
+@pytest.mark.usefixtures("_no_jitter")
+def test_one_call_to_a_new_queue_below_a_capacity_of_the_total(redis_client: redis.Redis) -> None:
+    """It leaves no list of the queues, as the second of two calls does."""
+    play = Moves(redis_client, "t")
+    play.begin(fairness="time", default=Limits(), enforced=True)
+    play.set_limits_of_all(limits=Limits(capacity=9))
+    play.publish_together([(Job("", "a", "q1", "t1", b""), Admission())] * 2, data=st.data())
+    play.engines_and_model_agree()
     play.teardown()
 
 
