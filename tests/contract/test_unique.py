@@ -95,6 +95,40 @@ def test_a_dropped_job_does_not_block_its_key(world: World, how: str) -> None:
     assert publish(world, "y", seconds=3600) == (CREATED, "y")
 
 
+@pytest.mark.parametrize("how", ["drop", "count", "age"])
+def test_a_dead_job_does_not_block_its_key_once_its_letter_is_gone(
+    world: World, worker: Worker, how: str
+) -> None:
+    """Whether somebody drops it, there are too many, or it is too old."""
+    if how == "count":
+        world.configure(dead_letter_count=0, authoritative=True)
+    if how == "age":
+        world.configure(dead_letter_seconds=60.0, authoritative=True)
+    publish(world, "x", seconds=3600)
+    worker.reject(worker.take_one())
+    if how == "drop":
+        assert world.store.purge_dead("a", "q", "x")
+    if how == "age":
+        world.pass_time(120)
+    assert world.dead() == []
+    assert publish(world, "y", seconds=3600) == (CREATED, "y")
+    assert publish(world, "z", seconds=3600) == (EXISTING, "y")
+
+
+def test_a_letter_that_is_dropped_frees_no_key_of_its_id(world: World, worker: Worker) -> None:
+    """The job was published again, and holds the key; or it is another job's by now."""
+    publish(world, "x", seconds=60)
+    worker.reject(worker.take_one())
+    world.pass_time(130)
+    publish(world, "x", seconds=3600)
+    assert world.store.purge_dead("a", "q", "x")
+    assert publish(world, "y") == (EXISTING, "x")
+    worker.reject(worker.take_one())
+    publish(world, "y", seconds=3600)
+    assert world.store.purge_dead("a", "q", "x")
+    assert publish(world, "z") == (EXISTING, "y")
+
+
 def test_a_key_counts_where_capacity_does_not(world: World) -> None:
     """As for a job that was accepted while the store was away."""
     world.limit("a", capacity=0)

@@ -564,6 +564,8 @@ class Model:
         chosen = [letters[job_id]] if job_id is not None else list(letters.values())
         for kept in chosen:
             self._forget(kept)
+            if (kept.job.queue, kept.job.id) not in self.jobs:
+                self._release_key(kept)
         return len(chosen)
 
     def take_failure_notices(

@@ -98,17 +98,17 @@ function DeadLetters.keep(name, id, at, letter, notice_queue)
   local over = most and call('ZCARD', K.dead_letters_by_age(name)) - most or 0
   if over > 0 then
     local oldest = call('ZRANGE', K.dead_letters_by_age(name), 0, min(over, EXPIRE_MOST) - 1)
-    for _, old in ipairs(oldest) do DeadLetters.keep_notice(name, old) end
+    for _, old in ipairs(oldest) do DeadLetters.keep_notice(name, old, old == id) end
   end
   DeadLetters.list_workspace(name)
 end
 
 -- There are more letters than are kept: this one goes, and is kept as that of a cancelled job until
 -- its failure is reported.
-function DeadLetters.keep_notice(name, id)
+function DeadLetters.keep_notice(name, id, is_dying)
   local queue = DeadLetters.queue_of(DeadLetters.read(name, id) or '')
   local due = queue and call('ZSCORE', K.unreported(queue), name .. ' ' .. id)
-  local letter = DeadLetters.take(name, id)
+  local letter = DeadLetters.drop(name, id, is_dying)
   if not due then return end
   local aside = '!' .. name
   DeadLetters.write(aside, id, letter)
@@ -165,6 +165,18 @@ function DeadLetters.take(name, id)
   return letter
 end
 
+-- The same for good: its job blocks no key, though the key may have a time of its own. A job of its
+-- id may be here again, unless it is dying.
+function DeadLetters.drop(name, id, is_dying)
+  local letter = DeadLetters.take(name, id)
+  local queue, record = DeadLetters.queue_of(letter or ''), DeadLetters.record_of(letter or '')
+  if queue and record and name:sub(1, 1) ~= '!'
+    and (is_dying or call('HEXISTS', K.jobs(queue), id) == 0) then
+    Jobs.free_key(Jobs.unique_field(record), queue, id)
+  end
+  return letter
+end
+
 -- Drop the letters of a workspace that are too old; return how many. Steps of a job that is still
 -- here stay.
 function DeadLetters.expire(name)
@@ -176,7 +188,7 @@ function DeadLetters.expire(name)
     if DeadLetters.is_of_steps(name) and DeadLetters.has_job(DeadLetters.read(name, id)) then
       call('ZADD', by_age, num(until_then + NEEDED_SECONDS), id)
     else
-      DeadLetters.take(name, id)
+      DeadLetters.drop(name, id)
       n = n + 1
     end
   end

@@ -95,13 +95,6 @@ function Enqueue.enter(name, queue, task, priority, element, delay, expires)
   Settle.workspace(ws)
 end
 
--- Where a job's unique key is held; nil: it has none.
-function Enqueue.unique_field(record)
-  local name, task = Jobs.identity_of(record)
-  local key = Jobs.key_of(record)
-  return key and concat({ name, task, key }, ':')
-end
-
 -- The id that a framework has given a job and its retries is held like a unique key of no task. The
 -- own id of a retry, and of a message from another broker, ends in it.
 function Enqueue.framework_field(id)
@@ -122,25 +115,21 @@ function Enqueue.retry_with(name, id)
   return match(call('HGET', K.unique(), name .. '::' .. id) or '', '^%S+ (%S+)')
 end
 
-function Enqueue.holder_of(field)
-  return match(call('HGET', K.unique(), field) or '', '^(%S+ %S+) ([%d.]+)$')
-end
-
 -- A retry holds the key that the job of this lease holds: return its field, until when it holds it,
 -- and the key itself; nil: it holds none.
 function Enqueue.key_of_retried(l)
   local record = l and Jobs.read(l.queue, l.id)
-  local field = record and Enqueue.unique_field(record)
+  local field = record and Jobs.unique_field(record)
   if not field then return end
-  local holder, until_then = Enqueue.holder_of(field)
+  local holder, until_then = Jobs.holder_of(field)
   if holder == l.queue .. ' ' .. l.id then return field, until_then, Jobs.key_of(record) end
 end
 
 -- A dead job whose key another one took over comes back, and holds it again; or return the id of
 -- the job that holds it now.
 function Enqueue.take_key_back(queue, id, record)
-  local field = Enqueue.unique_field(record)
-  if not field or Enqueue.holder_of(field) == queue .. ' ' .. id then return end
+  local field = Jobs.unique_field(record)
+  if not field or Jobs.holder_of(field) == queue .. ' ' .. id then return end
   local holder = Enqueue.key_holder(field)
   if not holder then Enqueue.take_key(field, queue, id, '') end
   return holder
@@ -191,9 +180,8 @@ end
 
 -- A job goes before its time, and frees its keys. Its id may have been published again since.
 function Enqueue.forget_keys(queue, id, record)
-  for _, field in pairs({ Enqueue.unique_field(record), Enqueue.framework_field(id) }) do
-    if Enqueue.holder_of(field) == queue .. ' ' .. id then call('HDEL', K.unique(), field) end
-  end
+  Jobs.free_key(Jobs.unique_field(record), queue, id)
+  Jobs.free_key(Enqueue.framework_field(id), queue, id)
 end
 
 function Enqueue.drop_if_over(field, held)

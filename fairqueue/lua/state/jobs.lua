@@ -138,6 +138,23 @@ function Jobs.key_of(record)
   return match(record, '^%S+ %S+ %S+ %S+ %S+ [^/\n]*/[%d.]*=(%S+)\n')
 end
 
+-- Where that is held; nil: it has none.
+function Jobs.unique_field(record)
+  local name, task = Jobs.identity_of(record)
+  local key = Jobs.key_of(record)
+  return key and concat({ name, task, key }, ':')
+end
+
+-- The queue and id of the job that took a unique key last, and until when it counts.
+function Jobs.holder_of(field)
+  return match(call('HGET', K.unique(), field) or '', '^(%S+ %S+) ([%d.]+)$')
+end
+
+-- Free a key, if it is this job's.
+function Jobs.free_key(field, queue, id)
+  if field and Jobs.holder_of(field) == queue .. ' ' .. id then call('HDEL', K.unique(), field) end
+end
+
 function Jobs.payload_of(record)
   return match(record, '^[^\n]*\n(.*)$')
 end
