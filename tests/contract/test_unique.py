@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairqueue import CapacityExceeded, FairQueue, Job, Outcome
-from fairqueue.adapters import Admission
+from fairqueue.adapters import Admission, Ending
 from fairqueue.errors import UniqueKeyHeld
 from tests.contract.world import Worker, World
 
@@ -93,6 +93,29 @@ def test_a_dropped_job_does_not_block_its_key(world: World, how: str) -> None:
     else:
         assert sum(world.store.purge("q")) == 1
     assert publish(world, "y", seconds=3600) == (CREATED, "y")
+
+
+@pytest.mark.parametrize("how", ["ack", "release", "reject", "reap", "reap early"])
+def test_a_job_that_is_cancelled_while_it_runs_blocks_its_key_until_it_ends(
+    world: World, worker: Worker, how: str
+) -> None:
+    """However its run ends; the time of the key is not over."""
+    publish(world, "x", seconds=3600)
+    lease = worker.take_one()
+    world.jobs.cancel("x")
+    assert publish(world, "y", seconds=3600) == (EXISTING, "x")
+    if how == "ack":
+        assert worker.finish(lease)
+    elif how == "release":
+        worker.release(lease)
+    elif how == "reject":
+        worker.reject(lease)
+    else:
+        if how == "reap early":
+            worker.finish(lease, ending=Ending.ACK_EARLY)
+        world.pass_time(60)
+    assert publish(world, "y", seconds=3600) == (CREATED, "y")
+    assert publish(world, "z", seconds=3600) == (EXISTING, "y")
 
 
 @pytest.mark.parametrize("how", ["drop", "count", "age"])

@@ -482,9 +482,9 @@ class Model:
         kept = held.kept
         if held.early:
             self.lost[kept.job.workspace] += 1
-            self._gone(kept)
+            self._ended(held)
         elif held.cancelled:
-            self._cancelled(kept)
+            self._cancelled(held)
         elif kept.deliveries >= MAX_DELIVERIES:
             self._move_to_dead_letters(kept)
         else:
@@ -495,9 +495,14 @@ class Model:
         del self.jobs[kept.job.queue, kept.job.id]
         self.ended[kept.job.id] = self.now
 
-    def _cancelled(self, kept: Kept) -> None:
-        self._gone(kept)
-        self._leave_notice(kept)
+    def _ended(self, held: Held) -> None:
+        self._gone(held.kept)
+        if held.cancelled:
+            self._release_key(held.kept)
+
+    def _cancelled(self, held: Held) -> None:
+        self._ended(held)
+        self._leave_notice(held.kept)
 
     def _leave_notice(self, kept: Kept) -> None:
         self.notices[kept.job.queue, kept.job.id, True] = self.now
@@ -723,7 +728,7 @@ class Model:
         if finish.ending is Ending.ACK_EARLY:
             held.early = True
         else:
-            self._gone(self.leases.pop(finish.fence).kept)
+            self._ended(self.leases.pop(finish.fence))
         return True
 
     def note_step(self, fence: int, workspace: str, step: str, line: str) -> str | None:
@@ -768,7 +773,7 @@ class Model:
         kept.deliveries -= not counted
         kept.redelivered = True
         if held.cancelled:
-            self._cancelled(kept)
+            self._cancelled(held)
         elif counted and kept.deliveries >= MAX_DELIVERIES:
             self._move_to_dead_letters(kept)
         elif delay_seconds > 0:
@@ -784,7 +789,7 @@ class Model:
             return False
         del self.leases[fence]
         if held.cancelled:
-            self._gone(held.kept)
+            self._ended(held)
         else:
             self._move_to_dead_letters(held.kept, has_notice=False)
         return True

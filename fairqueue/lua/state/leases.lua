@@ -116,7 +116,13 @@ function Leases.save_granted()
   S.granted = {}
 end
 
+-- A cancelled job blocks no key once it has ended, though the key may have a time of its own.
+function Leases.free_key(l)
+  Jobs.free_key(Jobs.unique_field(Jobs.read(l.queue, l.id) or ''), l.queue, l.id)
+end
+
 function Leases.remove_job(l)
+  if l.cancelled then Leases.free_key(l) end
   call('HDEL', K.jobs(l.queue), l.id)
   Shard.remember_ended(l.id)
 end
@@ -140,6 +146,9 @@ end
 -- Each with what its owner reports; a workspace is settled once, after its last.
 -- The jobs go first: one whose lease is dropped by half runs again.
 function Leases.finish(leases, seconds)
+  for _, l in ipairs(leases) do
+    if l.cancelled then Leases.free_key(l) end
+  end
   Arguments.for_each('HDEL', K.jobs, leases, 'queue', 'id')
   Shard.remember_ended(Arguments.of(leases, 'id'))
   Leases.drop_all(leases)
