@@ -224,8 +224,9 @@ class Permits:
             return []
         self._settle(doubtful + freed + taken)
         if is_renewing:
-            again = self._freed if self._renewals else self._doubtful
-            again += [(limit, each.removeprefix(UNUSED)) for limit, each in doubtful + freed]
+            self._freed += [(limit, each.removeprefix(UNUSED)) for limit, each in doubtful + freed]
+            if not self._renewals:
+                self._free_again()
         now = monotonic()
         for change, one in zip(sent, told, strict=True):
             self._fresh[change.limit] += change.taken[: one.taken]
@@ -270,8 +271,12 @@ class Permits:
             yield running
         finally:
             del self._renewals[id(running)]
-            freed, self._freed = self._freed, []
-            self._doubtful += freed
+            self._free_again()
+
+    def _free_again(self) -> None:
+        with suppress(IndexError):  # both threads may do it
+            while True:
+                self._doubtful.append(self._freed.pop())
 
     def renewed(self, store: StoreBase, running: set[int], renewed: Renewed) -> None:
         """Renew the permits of running jobs whose leases were; failures are retried next time.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -45,7 +46,7 @@ def optional(read: Read) -> Read:
 def resolved(value: Any) -> Path:
     """Read a path, which stays where it is if the working directory or a link changes."""
     try:
-        return Path(value).resolve()
+        return Path(os.path.realpath(Path(value)))
     except OSError as error:
         raise ValueError("there is no working directory") from error
 

@@ -40,7 +40,7 @@ TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
 
 MOST_ADOPTED = 50
-"""How many spools of others a process holds: each has four files open."""
+"""How many spools with jobs to send a process takes at once: each holds four files open."""
 
 T = TypeVar("T")
 Pair = tuple[Job, Admission]
@@ -78,8 +78,6 @@ class Outages:
         self._own: spools.Spool | None = None
         self._spools: list[spools.Spool] = []
         """That of this process, and those that it has adopted."""
-        self._last = ""
-        """The file that was adopted last."""
         self._rows = self._inline = 0
         self._stopped: threading.Event | None = None
 
@@ -244,35 +242,25 @@ class Outages:
                     self._sending.failed(text, trace=error, level=logging.ERROR)
             stopped.wait(max(PROBE_EVERY_SECONDS, 10 * (time.monotonic() - began)))
 
-    def adopt(self, stopped: threading.Event | None = None) -> None:
-        """Take spools of ended processes; those of a parent have its locks.
-
-        Of more than it may hold it takes the next ones each time, and leaves what it could not
-        send: that may be of a server that is away.
-        """
+    def adopt(self, stopped: threading.Event | None = None) -> int:
+        """Take spools of ended processes, and return how many; those of a parent have its locks."""
         known = {spool.path.name for spool in (*_of_parents, *self._spools)}
         found = spools.spools_in(self._folder, self._store.store_id) if self._folder else []
-        new = [path for path in found if path.name not in known]
-        adopted = [spool for spool in self._spools if spool is not self._own]
-        if new and len(adopted) >= MOST_ADOPTED:
-            with self._lock:
-                self._spools = [spool for spool in self._spools if spool not in adopted]
-            for left in adopted:
-                left.close()
-            adopted.clear()
-        for path in sorted(new, key=lambda path: (path.name <= self._last, path.name)):
-            if len(adopted) >= MOST_ADOPTED:
+        room = MOST_ADOPTED - sum(spool.counts()[0] > 0 for spool in list(self._spools))
+        taken = 0
+        for path in found:
+            if taken >= room:
                 break
-            spool = self._opened(path)
+            spool = None if path.name in known else self._opened(path)
             if spool is None:
                 continue
             with self._lock:
                 if stopped is None or not stopped.is_set():
                     self._spools.append(spool)
-                    adopted.append(spool)
-                    self._last = path.name
+                    taken += 1
                     continue
             spool.close()
+        return taken
 
     def _opened(self, path: Path) -> spools.Spool | None:
         """Open a spool that an ended process has left, or tell why it cannot be sent."""

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from fairqueue import FairQueue, Settings
-from fairqueue.buffer.outages import MOST_ADOPTED, Outages
+from fairqueue.buffer.outages import Outages
 from fairqueue.buffer.spool import (
     DROP,
     RETRY,
@@ -88,8 +88,7 @@ def _send(core: FairQueue, path: Path) -> Answer:
     before = len(_kept(path, unread))
     settings = Settings.load({**core.settings.given, "buffer_path": path})
     outages = Outages(settings, core.store, core.clone, core.tally)
-    for _ in spools_in(path)[::MOST_ADOPTED]:
-        outages.adopt()
+    while outages.adopt():
         outages.send()
     outages.close()
     left = len(_kept(path, unread))

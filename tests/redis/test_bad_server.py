@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import redis
 
-from fairqueue import Cancelled, ConfigurationError, FairQueue, Scope, StoreUnavailable
+from fairqueue import Cancelled, ConfigurationError, FairQueue, Scope, Settings, StoreUnavailable
 from fairqueue._stores.library import Library
 from fairqueue._stores.memory.commands import NAMES
 from fairqueue._stores.redis import dangers
@@ -205,12 +205,13 @@ def test_wrong_password(own_server: EmbeddedServer, how: str) -> None:
     assert SECRET not in _everything_said(caught.value)
 
 
+@pytest.mark.parametrize("shards", [1, 4])
 def test_a_login_that_worked_before_is_refused_as_in_an_outage(
-    own_server: EmbeddedServer,
+    own_server: EmbeddedServer, shards: int
 ) -> None:
     """As while a password changes: workers wait, and what follows from a job is sent again."""
     with (
-        FairQueue(own_server.url) as queue,
+        FairQueue(own_server.url, settings=Settings.load({"shards": shards})) as queue,
         own_server.client() as admin,
         contextlib.closing(queue.waiter(["q"])) as waiter,
     ):

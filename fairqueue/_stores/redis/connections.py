@@ -107,6 +107,7 @@ class Wire:
                 self.close()
             raise
         self._idle.append(connection)
+        self.was_let_in = True
         return reply
 
     def exchange(
