@@ -217,6 +217,7 @@ def test_a_login_that_worked_before_is_refused_as_in_an_outage(
     ):
         queue.publish(b"x", queue="q")
         other = queue.clone(timeout_seconds=1.0)
+        before = admin.config_get("requirepass")["requirepass"]
         admin.config_set("requirepass", SECRET)
         admin.client_kill_filter(_type="normal", skipme=True)
         calls: list[Callable[[], object]] = [
@@ -232,7 +233,7 @@ def test_a_login_that_worked_before_is_refused_as_in_an_outage(
                 call()
         with pytest.raises(ConfigurationError, match="check the URL's user and password"):
             new()
-        admin.config_set("requirepass", "")
+        admin.config_set("requirepass", before)
         assert [lease.job.payload for lease in queue.claim(["q"], 2).leases] == [b"x"]
 
 
