@@ -355,7 +355,7 @@ class Claimers:
         self._try_each(Claimer.finish, silent)
 
     def _try_each(self, act: Callable[[Claimer], None], silent: set[str]) -> None:
-        """Do this with each shard; the shards of a silent server would wait one after the other."""
+        """Do this with each shard, but of a silent server: each would wait for its time-out."""
         for shard in self._shards:
             server, began = shard.store.engine.server, time.monotonic()
             if server not in silent:
@@ -377,7 +377,7 @@ class Claimers:
             leases = [*progress, *self.pending()]
             try:
                 renewed = store.renew(leases, owner=owner, lease_seconds=seconds)
-            except FairQueueError:
+            except FairQueueError:  # the home of a limit may be on a server that answers
                 if any(shard.engine.is_one_of_several for shard in self._store.shards):
                     self._permits.renewed(store, running, Renewed(frozenset()))
                 raise

@@ -219,7 +219,7 @@ class Permits:
             told = self._store.shards[home].permits(sent, seconds=self._seconds)
         except Exception as error:  # noqa: BLE001 - jobs without such a limit go on
             self._failed(error)
-            if not getattr(error, "may_be_stored", False):
+            if not getattr(error, "may_be_stored", False):  # it gave none
                 self._settle(taken)
             return []
         self._settle(doubtful + freed + taken)
@@ -238,7 +238,7 @@ class Permits:
         return told[len(late) :]
 
     def _settle(self, pairs: Iterable[tuple[str, str]]) -> None:
-        for pair in pairs:  # not one that a renewal has added meanwhile
+        for pair in pairs:  # one of each: a renewal may have added it again
             self._doubtful.remove(pair)
 
     def _open(self, limit: str, shards: Iterable[int]) -> None:

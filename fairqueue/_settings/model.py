@@ -171,8 +171,7 @@ class Settings:
         "until the store answers, or run it 'inline'",
     )
     buffer_path: Path | None = setting(
-        optional(resolved),
-        "directory for buffered jobs, on a disk that outlives the process",
+        optional(resolved), "directory for buffered jobs, on a disk that outlives the process"
     )
     buffer_jobs: int = setting(
         count(1), "largest number of jobs that one process buffers, from 1", default=10_000

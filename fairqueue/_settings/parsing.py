@@ -46,7 +46,7 @@ def optional(read: Read) -> Read:
 def resolved(value: Any) -> Path:
     """Read a path, which stays where it is if the working directory or a link changes."""
     try:
-        return Path(os.path.realpath(Path(value)))
+        return Path(os.path.realpath(value))
     except OSError as error:
         raise ValueError("there is no working directory") from error
 

@@ -35,7 +35,7 @@ else:
 log = logging.getLogger("fairqueue.buffer")
 
 UNSENT = "the buffered jobs in %s cannot be sent: %s"
-LOCKLESS = "its .lock file has gone: once its process has ended, make that again with touch"
+LOCKLESS = "its .lock file has gone: once its process has ended, create it again with touch"
 TRIES = 4
 """How often a job is sent before it counts as refused, if Redis only breaks the connection."""
 

@@ -126,6 +126,7 @@ def test_one_call_to_a_new_queue_below_a_capacity_of_the_total(redis_client: red
     play.set_limits_of_all(limits=Limits(capacity=9))
     play.publish_together([(Job("", "a", "q1", "t1", b""), Admission())] * 2, data=st.data())
     play.engines_and_model_agree()
+    assert len(play.published) == 2
     play.teardown()
 
 

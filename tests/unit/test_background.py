@@ -25,6 +25,17 @@ def test_a_loop_that_fails_often_logs_once(caplog: pytest.LogCaptureFixture) -> 
     assert failures() == {"cleaning": 4}
 
 
+def test_a_fault_is_logged_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """An outage is none, and has no trace."""
+    BackgroundLoop("cleaning", log).will_retry(KeyError("a fault"))
+    BackgroundLoop("cooking", log).will_retry(StoreUnavailable("away"))
+    fault, outage = caplog.records
+    assert fault.getMessage() == "cleaning: will try again: 'a fault'"
+    assert fault.levelno == logging.ERROR
+    assert fault.exc_info is not None
+    assert outage.exc_info is None
+
+
 def test_operators_see_which_worker_fails_at_what(queue: FairQueue) -> None:
     """For five minutes, as long as it lives."""
     BackgroundLoop("cleaning", log).failed("the floor is %s", "wet")

@@ -251,14 +251,15 @@ class TaskQueues(virtual.Channel):
                 self.basic_ack(held.fence)
             self.connection._deliver(raw, queue)  # noqa: SLF001
         except Exception as error:
-            if isinstance(error, KeyError) and has_taken(held.request):  # else a lost connection
+            is_of_worker = has_taken(held.request)  # of its autoscaler, or another callback
+            if is_of_worker and isinstance(error, KeyError):  # to Celery, a lost connection
                 raise RuntimeError(f"a callback of this worker raised {error!r}") from error
-            is_callbacks = raw is not None and worker_on(self.connection) is None  # a script
-            is_callbacks |= has_taken(held.request)  # the autoscaler's, or of another callback
+            is_of_script = raw is not None and worker_on(self.connection) is None  # a callback's
             is_decided = held.started is not None or held.settled or held.verdict is not None
             is_outage = isinstance(error, self.connection.connection_errors)  # or a KeyError
             is_unread = held.request is None and not is_outage
-            if is_callbacks or is_decided or not (is_unread or isinstance(error, MALFORMED)):
+            is_of_message = is_unread or isinstance(error, MALFORMED)
+            if is_of_worker or is_of_script or is_decided or not is_of_message:
                 raise
             reject_malformed(leases, held, error)
 

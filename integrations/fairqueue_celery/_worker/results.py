@@ -112,11 +112,7 @@ def _repeat(backend: Any, request: Any, count: Callable[[], Any]) -> Any:
 
 
 def _again(
-    backend: Any,
-    request: Any,
-    act: Callable[[], Any],
-    error: Exception,
-    published: int,
+    backend: Any, request: Any, act: Callable[[], Any], error: Exception, published: int
 ) -> Any:
     """Do it again while the backend is away, unless more than this was published in it."""
     throttle, began = Throttle(), time.monotonic()
